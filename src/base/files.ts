@@ -1,0 +1,148 @@
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import * as readline from 'node:readline';
+import { CalmError, systemCode } from './errors';
+
+/** Turns a Node file error into one line with cause and remedy. */
+export function fileError(error: unknown, file: string, doing: 'read' | 'write'): CalmError {
+  if (error instanceof CalmError) return error;
+  const code = systemCode(error);
+  const known: Record<string, [string, string]> = {
+    ENOENT: ['does not exist', doing === 'read' ? 'check the path' : 'make the folder first'],
+    EACCES: ['permission denied', `check who may ${doing} it`],
+    EPERM: ['permission denied', `check who may ${doing} it`],
+    EROFS: ['the file system is read-only', 'choose another place'],
+    EISDIR: ['is a folder', 'name a file'],
+    ENOTDIR: ['a part of the path is not a folder', 'check the path'],
+    EEXIST: ['something else has that name', 'choose another place'],
+    ENOSPC: ['no space left on the disk', 'free some space and run again; what was there before is unchanged'],
+    EDQUOT: ['the disk quota is used up', 'free some space and run again; what was there before is unchanged'],
+    EFBIG: ['the file may not grow that large', 'free some space and run again; what was there before is unchanged'],
+  };
+  const [cause, remedy] = (code && known[code]) || [error instanceof Error ? error.message : String(error), undefined];
+  return new CalmError(`cannot ${doing} ${file}: ${cause}`, { remedy, cause: error });
+}
+
+/** Creates a folder and its parents. @throws CalmError */
+export function makeFolder(folder: string): void {
+  try {
+    fs.mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    throw fileError(error, folder, 'write');
+  }
+}
+
+/**
+ * A file that appears whole or not at all: it is written under another name in the same folder, flushed, and renamed
+ * on `commit`. `discard` (or a crash) leaves what stood there before.
+ */
+export class AtomicFile {
+  private readonly partial: string;
+  private descriptor: number | undefined;
+
+  constructor(readonly file: string) {
+    makeFolder(path.dirname(file));
+    this.partial = path.join(path.dirname(file), `.${path.basename(file)}.${process.pid}.partial`);
+    try {
+      this.descriptor = fs.openSync(this.partial, 'w');
+    } catch (error) {
+      throw fileError(error, file, 'write');
+    }
+  }
+
+  write(data: string | Uint8Array): void {
+    if (this.descriptor === undefined) throw new CalmError(`${this.file} is already closed`);
+    try {
+      fs.writeFileSync(this.descriptor, data);
+    } catch (error) {
+      this.discard();
+      throw fileError(error, this.file, 'write');
+    }
+  }
+
+  commit(): void {
+    if (this.descriptor === undefined) throw new CalmError(`${this.file} is already closed`);
+    try {
+      fs.fsyncSync(this.descriptor);
+      fs.closeSync(this.descriptor);
+      this.descriptor = undefined;
+      fs.renameSync(this.partial, this.file);
+    } catch (error) {
+      this.discard();
+      throw fileError(error, this.file, 'write');
+    }
+  }
+
+  discard(): void {
+    if (this.descriptor !== undefined) fs.closeSync(this.descriptor);
+    this.descriptor = undefined;
+    fs.rmSync(this.partial, { force: true });
+  }
+}
+
+/** Writes a whole file atomically. @throws CalmError */
+export function writeFile(file: string, data: string | Uint8Array): void {
+  const out = new AtomicFile(file);
+  out.write(data);
+  out.commit();
+}
+
+/** Non-finite numbers as the strings "NaN", "Infinity", "-Infinity", which JSON lacks. */
+export function toJson(value: unknown, indent?: number): string {
+  return JSON.stringify(
+    value,
+    (_key, v: unknown) => (typeof v === 'number' && !Number.isFinite(v) ? String(v) : v),
+    indent,
+  );
+}
+
+/** Reads a JSON file. @throws CalmError that names the file. */
+export function readJson(file: string): unknown {
+  let text: string;
+  try {
+    text = fs.readFileSync(file, 'utf8');
+  } catch (error) {
+    throw fileError(error, file, 'read');
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new CalmError(`${file} is not JSON: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/**
+ * Streams the rows of a JSON-lines file; blank lines are skipped.
+ * @throws CalmError that names file and line when a line is not JSON, or when the file has no rows.
+ */
+export async function* readJsonl(file: string): AsyncGenerator<{ value: unknown; line: number; where: string }> {
+  let rows = 0;
+  try {
+    const handle = await fs.promises.open(file, 'r'); // opened first: createReadStream reports errors only later
+    const lines = readline.createInterface({
+      input: handle.createReadStream({ encoding: 'utf8' }),
+      crlfDelay: Infinity,
+    });
+    let line = 0;
+    for await (const raw of lines) {
+      line++;
+      const text = line === 1 ? raw.replace(/^\uFEFF/, '') : raw;
+      if (text.trim() === '') continue;
+      const where = `${file}, line ${line}`;
+      let value: unknown;
+      try {
+        value = JSON.parse(text);
+      } catch (error) {
+        throw new CalmError(`${where} is not JSON: ${(error as Error).message}`, {
+          remedy: 'expected one JSON object per line',
+          cause: error,
+        });
+      }
+      rows++;
+      yield { value, line, where };
+    }
+  } catch (error) {
+    throw fileError(error, file, 'read');
+  }
+  if (rows === 0) throw new CalmError(`${file} is empty`, { remedy: 'expected one JSON object per line' });
+}

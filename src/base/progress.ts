@@ -1,0 +1,84 @@
+import { SingleBar } from 'cli-progress';
+
+/** Where progress is shown: a bar in a terminal, an updating line in a notebook cell, a line now and then in a log. */
+export interface Progress {
+  /** `done` of `total` units; `note` is shown at the end of the line. */
+  update(done: number, note?: string): void;
+  /** Takes the bar away, leaving one line that says how long it took. */
+  stop(note?: string): void;
+}
+
+interface Line {
+  write(text: string): void;
+  end(text: string): void;
+}
+
+/** `1:05` or `2:03:04`. */
+export function clock(seconds: number): string {
+  const s = Math.max(0, Math.round(seconds));
+  const two = (n: number) => String(n).padStart(2, '0');
+  const h = Math.floor(s / 3600);
+  return h > 0 ? `${h}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}` : `${Math.floor(s / 60)}:${two(s % 60)}`;
+}
+
+let quiet = false;
+/** Turns all progress off (tests, `--quiet`). */
+export function setQuiet(value: boolean): void {
+  quiet = value;
+}
+
+function notebookLine(): Line | undefined {
+  if (!process.env['CALM_NOTEBOOK']) return undefined;
+  try {
+    // eslint-disable-next-line @typescript-eslint/no-require-imports -- exists only inside the tslab kernel
+    const tslab = require('tslab') as { newDisplay(): { text(s: string): void } };
+    const display = tslab.newDisplay();
+    return { write: (t) => display.text(t), end: (t) => display.text(t) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Starts a progress display of `total` units. Everything goes to stderr (or the cell), never to stdout. */
+export function startProgress(label: string, total: number): Progress {
+  if (quiet) return { update: () => undefined, stop: () => undefined };
+  const started = Date.now();
+  const seconds = () => (Date.now() - started) / 1000;
+  const eta = (done: number) => (done > 0 ? (seconds() * (total - done)) / done : NaN);
+  const text = (done: number, note: string) =>
+    `${label} ${done}/${total}, ${clock(seconds())}` +
+    (done > 0 && done < total ? `, ${clock(eta(done))} left` : '') +
+    (note && `, ${note}`);
+
+  const cell = notebookLine();
+  if (!cell && process.stderr.isTTY) {
+    const bar = new SingleBar({
+      stream: process.stderr,
+      format: `${label} [{bar}] {value}/{total}  {left} left  {note}`,
+      hideCursor: true,
+      clearOnComplete: true,
+    });
+    bar.start(total, 0, { left: '?', note: '' });
+    return {
+      update: (done, note = '') => bar.update(done, { left: done > 0 ? clock(eta(done)) : '?', note }),
+      stop: (note = '') => {
+        bar.stop();
+        process.stderr.write(`${label} ${total}, ${clock(seconds())}${note && `, ${note}`}\n`);
+      },
+    };
+  }
+  const line: Line = cell ?? {
+    write: (t) => process.stderr.write(`${t}\n`),
+    end: (t) => process.stderr.write(`${t}\n`),
+  };
+  const every = cell ? 500 : 10_000;
+  let last = Date.now() - (cell ? every : 0);
+  return {
+    update(done, note = '') {
+      if (Date.now() - last < every) return;
+      last = Date.now();
+      line.write(text(done, note));
+    },
+    stop: (note = '') => line.end(text(total, note)),
+  };
+}
