@@ -1,0 +1,96 @@
+/** A token sequence, or a tree of them: `branches` each continue `ids` and do not see each other. */
+export interface Sequence {
+  ids: readonly number[];
+  branches?: readonly (readonly number[])[];
+}
+
+/**
+ * Sequences packed without padding: the linear layers see the `n` real tokens only. For attention the tokens of
+ * sequence r are laid out as row r of a [rows, width] grid, whose `mask` says who sees whom.
+ */
+export interface Packed {
+  /** Real tokens in the batch. */
+  n: number;
+  ids: Int32Array; // [n]
+  /** Position in the text: a branch continues at its trunk's length. */
+  positions: Int32Array; // [n]
+  rows: number;
+  width: number;
+  /** Where in the flattened grid each token stands. */
+  slots: Int32Array; // [n]
+  /** Which token fills each place of the grid; padding repeats token 0, which the mask hides. */
+  sources: Int32Array; // [rows * width]
+  /** 0 where the query (second axis) sees the key (third axis), else HIDDEN. */
+  mask: Float32Array; // [rows, width, past + width]
+  /** Index of the first token of each sequence. */
+  starts: number[];
+}
+
+/** What a key-value cache already holds for each row of the batch. */
+export interface Past {
+  width: number;
+  /** Real tokens of each row. */
+  lengths: readonly number[];
+  /** 1 where a place of the grid holds a real token, [rows, width]. */
+  real: Uint8Array;
+}
+
+/** Finite, so that a grid row which is all padding stays a number. */
+export const HIDDEN = -1e30;
+
+/** Packs sequences; with `past` they continue the rows of a cache. */
+export function pack(sequences: readonly Sequence[], past?: Past): Packed {
+  const lengths = sequences.map((s) => s.ids.length + (s.branches ?? []).reduce((sum, b) => sum + b.length, 0));
+  const n = lengths.reduce((a, b) => a + b, 0);
+  const rows = sequences.length;
+  const width = Math.max(...lengths);
+  const pastWidth = past?.width ?? 0;
+  const keys = pastWidth + width;
+  const ids = new Int32Array(n);
+  const positions = new Int32Array(n);
+  const slots = new Int32Array(n);
+  const sources = new Int32Array(rows * width);
+  const mask = new Float32Array(rows * width * keys).fill(HIDDEN);
+  const starts: number[] = [];
+  let at = 0;
+  sequences.forEach((sequence, row) => {
+    starts.push(at);
+    const before = past?.lengths[row] ?? 0;
+    const trunk = sequence.ids.length;
+    let offset = 0;
+    const place = (tokens: readonly number[], firstSeen: number) => {
+      tokens.forEach((id, i) => {
+        const slot = row * width + offset;
+        ids[at] = id;
+        positions[at] = before + (firstSeen === 0 ? i : trunk + i);
+        slots[at] = slot;
+        sources[slot] = at;
+        const line = slot * keys;
+        for (let j = 0; j < pastWidth; j++) if (past?.real[row * pastWidth + j] === 1) mask[line + j] = 0;
+        mask.fill(0, line + pastWidth, line + pastWidth + (firstSeen === 0 ? offset + 1 : trunk));
+        if (firstSeen > 0) mask.fill(0, line + pastWidth + firstSeen, line + pastWidth + offset + 1);
+        at++;
+        offset++;
+      });
+    };
+    place(sequence.ids, 0);
+    for (const branch of sequence.branches ?? []) place(branch, offset);
+  });
+  return { n, ids, positions, rows, width, slots, sources, mask, starts };
+}
+
+/** The cache's grid once a packed batch has been appended to it. */
+export function grow(past: Past | undefined, packed: Packed): Past {
+  const before = past?.width ?? 0;
+  const width = before + packed.width;
+  const real = new Uint8Array(packed.rows * width);
+  for (let row = 0; row < packed.rows; row++) {
+    if (past) real.set(past.real.subarray(row * before, (row + 1) * before), row * width);
+  }
+  const lengths = packed.starts.map((start, row) => {
+    const length = (packed.starts[row + 1] ?? packed.n) - start;
+    real.fill(1, row * width + before, row * width + before + length);
+    return (past?.lengths[row] ?? 0) + length;
+  });
+  return { width, lengths, real };
+}

@@ -1,0 +1,143 @@
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { createHash } from 'node:crypto';
+import { CalmError } from './base/errors';
+import { fileError, readJson } from './base/files';
+import { unknownName } from './base/pick';
+import { startProgress } from './base/progress';
+import { startEngine, type EngineInfo } from './engine/backend';
+import { dispose } from './engine/tree';
+import { renderChat, tokenizerFromFolder, tokenizerFromGguf, type ChatMessage, type Tokenizer } from './data';
+import {
+  configFromGguf,
+  configFromHuggingFace,
+  GGUF_NAMES,
+  HUGGING_FACE_NAMES,
+  loadParameters,
+  openCheckpoint,
+  openGguf,
+  type Transformer,
+} from './model';
+import { PRESETS, presetFile } from './base/presets';
+
+/** A model with its words: what evaluation and training work on. */
+export interface LanguageModel extends Transformer {
+  name: string;
+  /** The file or folder it came from. */
+  path: string;
+  /** SHA-256 over the weight files. */
+  hash: string;
+  tokenizer: Tokenizer;
+  engine: EngineInfo;
+  /** Frees the weights. */
+  dispose(): void;
+}
+
+/**
+ * Loads a model: a preset's name, a `.gguf` file, or a folder in Hugging Face layout (`config.json`, `tokenizer.json`,
+ * `*.safetensors`). Shows progress. Weights are held as float32.
+ * @throws CalmError with cause and remedy when it is unknown, absent, damaged or of another architecture
+ */
+export async function loadModel(nameOrPath: string): Promise<LanguageModel> {
+  const where = locate(nameOrPath);
+  const engine = await startEngine();
+  const hash = await hashFiles(weightFiles(where));
+  const name = path.basename(nameOrPath).replace(/\.gguf$/i, '');
+  const loaded = fs.statSync(where).isDirectory() ? fromFolder(where, name) : fromGguf(where, name);
+  return {
+    ...loaded,
+    name,
+    path: where,
+    hash,
+    engine,
+    dispose: () => dispose(loaded.parameters as never),
+  };
+}
+
+/**
+ * The text of a conversation by the model's own chat template, ready to be encoded.
+ * @throws CalmError when the model has no template, or the template refuses the messages
+ */
+export function renderMessages(
+  { name, tokenizer }: Pick<LanguageModel, 'name' | 'tokenizer'>,
+  messages: readonly ChatMessage[],
+  addGenerationPrompt = true,
+): string {
+  const { chatTemplate, bosId, eosId } = tokenizer;
+  if (chatTemplate === undefined) throw new CalmError(`${name} has no chat template`, { remedy: 'use plain text' });
+  const text = (id: number | undefined) => (id === undefined ? undefined : tokenizer.tokenOf(id));
+  return renderChat(chatTemplate, messages, { addGenerationPrompt, bosToken: text(bosId), eosToken: text(eosId) });
+}
+
+function locate(nameOrPath: string): string {
+  if (Object.hasOwn(PRESETS, nameOrPath)) {
+    const file = presetFile(nameOrPath);
+    if (fs.existsSync(file)) return file;
+    throw new CalmError(`the model ${nameOrPath} is not here: ${file} does not exist`, { remedy: 'run "npm start"' });
+  }
+  if (fs.existsSync(nameOrPath)) return path.resolve(nameOrPath);
+  if (/[\\/]|\.gguf$/i.test(nameOrPath))
+    throw fileError(Object.assign(new Error(), { code: 'ENOENT' }), nameOrPath, 'read');
+  throw unknownName('model', nameOrPath, Object.keys(PRESETS));
+}
+
+function weightFiles(where: string): string[] {
+  if (!fs.statSync(where).isDirectory()) return [where];
+  const files = fs
+    .readdirSync(where)
+    .filter((f) => f.endsWith('.safetensors'))
+    .sort();
+  return files.map((f) => path.join(where, f));
+}
+
+async function hashFiles(files: string[]): Promise<string> {
+  const hash = createHash('sha256');
+  for (const file of files) {
+    try {
+      for await (const chunk of fs.createReadStream(file, { highWaterMark: 2 ** 20 })) hash.update(chunk as Buffer);
+    } catch (error) {
+      throw fileError(error, file, 'read');
+    }
+  }
+  return hash.digest('hex');
+}
+
+type Loaded = Pick<LanguageModel, 'config' | 'parameters' | 'tokenizer'>;
+
+function fromGguf(file: string, name: string): Loaded {
+  const gguf = openGguf(file);
+  try {
+    const tied = !gguf.tensors.has(GGUF_NAMES.unembedding);
+    const config = configFromGguf(gguf.metadata, file, tied);
+    const tokenizer = tokenizerFromGguf(gguf.metadata);
+    return { config, tokenizer, parameters: withProgress(name, (on) => loadParameters(gguf, config, GGUF_NAMES, on)) };
+  } finally {
+    gguf.close();
+  }
+}
+
+function fromFolder(folder: string, name: string): Loaded {
+  const configFile = path.join(folder, 'config.json');
+  const config = configFromHuggingFace(readJson(configFile) as Record<string, unknown>, configFile);
+  const tokenizer = tokenizerFromFolder(folder);
+  const source = openCheckpoint(folder);
+  try {
+    return {
+      config,
+      tokenizer,
+      parameters: withProgress(name, (on) => loadParameters(source, config, HUGGING_FACE_NAMES, on)),
+    };
+  } finally {
+    source.close();
+  }
+}
+
+function withProgress<T>(name: string, load: (on: (done: number, total: number) => void) => T): T {
+  let progress: ReturnType<typeof startProgress> | undefined;
+  const result = load((done, total) => {
+    progress ??= startProgress(`loading ${name}`, total);
+    progress.update(done);
+  });
+  progress?.stop();
+  return result;
+}
