@@ -1,0 +1,15 @@
+export { Tokenizer, type EncodeOptions, type TokenizerSource } from './tokenizer';
+export { tokenizerFromFolder, tokenizerFromJson } from './tokenizer-json';
+export { tokenizerFromGguf } from './tokenizer-gguf';
+export { renderChat, type ChatMessage, type ChatOptions } from './chat';
+export {
+  docHash,
+  readOpenQuestions,
+  readQuestions,
+  type ChoiceQuestion,
+  type OpenQuestion,
+  type Questions,
+  type ReadOptions,
+} from './questions';
+export { dedupe, normaliseQuestion, splitByFraction, splitByTopic } from './splits';
+export { lengthBuckets, type Batches } from './batches';
