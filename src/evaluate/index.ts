@@ -1,0 +1,5 @@
+export { evaluate, withTemperature, type EvaluateOptions } from './evaluate';
+export { encodePair, letterPrompt, letterTokens, LETTERS } from './prompts';
+export { readResults, readRows, writeResults, type ResultSummary } from './results';
+export { loadTask, taskNames, type TaskOptions } from './tasks';
+export type { Metric, Normalisation, Result, Row, Scoring, Task } from './types';

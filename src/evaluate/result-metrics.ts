@@ -1,0 +1,89 @@
+import { toJson } from '../base/files';
+import type { Random } from '../engine/random';
+import { auroc, bootstrapInterval, confEce, cwEce, summarise } from '../metrics';
+import type { Metric, Result, Row } from './types';
+
+/** What one item adds to each metric. */
+interface Item {
+  confidence: number;
+  correct: number;
+  brier: number;
+  nll: number;
+  probs: readonly number[];
+  label: number;
+}
+
+const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
+
+/** Standard error of a mean, with n - 1; null for a single value or an infinite one. */
+function standardError(values: readonly number[]): number | null {
+  if (values.length < 2) return null;
+  const m = mean(values);
+  const error = Math.sqrt(values.reduce((sum, v) => sum + (v - m) ** 2, 0) / (values.length - 1) / values.length);
+  return Number.isFinite(error) ? error : null;
+}
+
+/** Every metric of rows, with standard errors and bootstrap intervals over items. */
+export function summariseRows(
+  rows: readonly Row[],
+  { bins, resamples, random }: { bins: number; resamples: number; random: Random },
+): Pick<Result, 'metrics' | 'bins' | 'binning'> {
+  const {
+    bins: tables,
+    convention,
+    n: _n,
+    ...values
+  } = summarise({ probs: rows.map((r) => r.probs), labels: rows.map((r) => r.label) }, { bins });
+  const items = rows.map(({ probs, label, correct }): Item => ({
+    confidence: Math.max(...probs),
+    correct: correct ? 1 : 0,
+    brier: probs.reduce((sum, p, j) => sum + (p - (j === label ? 1 : 0)) ** 2, 0),
+    nll: -Math.log(probs[label]!),
+    probs,
+    label,
+  }));
+  const state = random.state;
+  const interval = (statistic: (sample: readonly Item[]) => number | null): [number, number] | null => {
+    if (resamples === 0) return null;
+    // The same resamples for every metric: their intervals belong together.
+    const found = bootstrapInterval(items, statistic, { resamples, random: random.at(state) });
+    return found && [found.low, found.high];
+  };
+  const pairs = (sample: readonly Item[]) => [sample.map((i) => i.confidence), sample.map((i) => i.correct)] as const;
+  const average = (name: 'correct' | 'brier' | 'nll' | 'confidence', value: number, up: boolean): Metric => ({
+    value,
+    stderr: standardError(items.map((i) => i[name])),
+    interval: interval((s) => mean(s.map((i) => i[name]))),
+    higher_is_better: up,
+  });
+  const plain = (value: number | null, up = false): Metric => ({
+    value,
+    stderr: null,
+    interval: null,
+    higher_is_better: up,
+  });
+  const metrics: Record<string, Metric> = {
+    accuracy: average('correct', values.accuracy, true),
+    mean_confidence: average('confidence', mean(items.map((i) => i.confidence)), false),
+    conf_ece: { ...plain(values.conf_ece), interval: interval((s) => confEce(...pairs(s), bins)) },
+    cw_ece: {
+      ...plain(values.cw_ece),
+      interval: interval((s) => cwEce({ probs: s.map((i) => i.probs), labels: s.map((i) => i.label) }, bins)),
+    },
+    adaptive_ece: plain(values.adaptive_ece),
+    mce: plain(values.mce),
+    rms_ece: plain(values.rms_ece),
+    smooth_ece: plain(values.smooth_ece),
+    brier: average('brier', values.brier, false),
+    nll: average('nll', values.nll, false),
+    auroc: {
+      ...plain(values.auroc, true),
+      interval: interval((s) => auroc(...pairs(s))),
+    },
+  };
+  if (rows.every((r) => r.prediction_norm !== undefined)) {
+    const hits = rows.map((r) => (r.prediction_norm === r.label ? 1 : 0));
+    metrics['acc_norm'] = { ...plain(mean(hits), true), stderr: standardError(hits) };
+  }
+  return { metrics, bins: tables, binning: JSON.parse(toJson(convention)) as Record<string, unknown> };
+}

@@ -1,0 +1,84 @@
+import type { BinRow } from '../metrics';
+import type { ChoiceQuestion } from '../data';
+
+/**
+ * How an answer is read off the model.
+ * - `letter`: the options are listed as A, B, …; softmax over those letters' next-token logits (the paper's way).
+ * - `cloze`: the options are not shown; softmax over the summed log-probabilities of each as a continuation.
+ * - `continuation`: the same scores as cloze, reported as lm-evaluation-harness does, with `acc_norm` beside accuracy.
+ */
+export type Scoring = 'letter' | 'cloze' | 'continuation';
+
+/** What a summed log-probability is divided by before the softmax over options. */
+export type Normalisation = 'none' | 'token' | 'byte';
+
+/** A benchmark as an object literal. */
+export interface Task {
+  name: string;
+  version: number;
+  /** The file the rows came from. */
+  source: string;
+  split: string;
+  docs: readonly ChoiceQuestion[];
+  /** Rows of the file that could not be used, with the reason. */
+  skipped: readonly { line: number; reason: string }[];
+  /** The text before an option when options are scored as continuations. */
+  prompt: (doc: ChoiceQuestion) => string;
+}
+
+/** One item's answer. */
+export interface Row {
+  task: string;
+  doc_id: string;
+  doc_hash: string;
+  prompt_hash: string;
+  /** Per option: log-softmax over the letters, or the (normalised) log-probability of the continuation. */
+  logprobs: number[];
+  /** softmax of `logprobs` over the options, after the calibration named in the result. */
+  probs: number[];
+  label: number;
+  prediction: number;
+  correct: boolean;
+  /** Tokens cut from the left because the prompt exceeds the model's context. */
+  truncated: number;
+  /** With `continuation` scoring: the option with the highest log-probability per character. */
+  prediction_norm?: number;
+}
+
+export interface Metric {
+  value: number | null;
+  /** Standard error, where it has a closed form. */
+  stderr: number | null;
+  /** 95 % bootstrap interval over items, where asked for. */
+  interval: [number, number] | null;
+  higher_is_better: boolean;
+}
+
+/** One task under one model, scoring and calibration. */
+export interface Result {
+  task: string;
+  task_version: number;
+  source: string;
+  split: string;
+  scoring: Scoring;
+  normalisation: Normalisation;
+  /** `uncalibrated`, or what was done to the probabilities, e.g. `temperature 2.31`. */
+  calibration: string;
+  /** The temperature applied, if one was. */
+  temperature?: number;
+  model: string;
+  model_hash: string;
+  code_version: string;
+  engine: string;
+  seed: number;
+  n: number;
+  truncated: number;
+  skipped: number;
+  /** Items whose score was not a number: left out of every metric. */
+  invalid: number;
+  wall_seconds: number;
+  metrics: Record<string, Metric>;
+  bins: { confidence: BinRow[]; classwise_total: BinRow[] };
+  binning: Record<string, unknown>;
+  rows: Row[];
+}
