@@ -54,19 +54,30 @@ export async function loadModel(nameOrPath: string): Promise<LanguageModel> {
   };
 }
 
+/** The tokenizer of a model, without its weights. @throws CalmError as `loadModel` */
+export function loadTokenizer(nameOrPath: string): Tokenizer {
+  const where = locate(nameOrPath);
+  if (fs.statSync(where).isDirectory()) return tokenizerFromFolder(where);
+  const gguf = openGguf(where);
+  try {
+    return tokenizerFromGguf(gguf.metadata, where);
+  } finally {
+    gguf.close();
+  }
+}
+
 /**
  * The text of a conversation by the model's own chat template, ready to be encoded.
  * @throws CalmError when the model has no template, or the template refuses the messages
  */
 export function renderMessages(
-  { name, tokenizer }: Pick<LanguageModel, 'name' | 'tokenizer'>,
+  { tokenizer }: Pick<LanguageModel, 'tokenizer'>,
   messages: readonly ChatMessage[],
   addGenerationPrompt = true,
 ): string {
-  const { chatTemplate, bosId, eosId } = tokenizer;
-  if (chatTemplate === undefined) throw new CalmError(`${name} has no chat template`, { remedy: 'use plain text' });
-  const text = (id: number | undefined) => (id === undefined ? undefined : tokenizer.tokenOf(id));
-  return renderChat(chatTemplate, messages, { addGenerationPrompt, bosToken: text(bosId), eosToken: text(eosId) });
+  const { chatTemplate, bosToken, eosToken } = tokenizer;
+  if (chatTemplate === undefined) throw new CalmError('the model has no chat template', { remedy: 'use plain text' });
+  return renderChat(chatTemplate, messages, { addGenerationPrompt, bosToken, eosToken });
 }
 
 function locate(nameOrPath: string): string {
@@ -109,7 +120,7 @@ function fromGguf(file: string, name: string): Loaded {
   try {
     const tied = !gguf.tensors.has(GGUF_NAMES.unembedding);
     const config = configFromGguf(gguf.metadata, file, tied);
-    const tokenizer = tokenizerFromGguf(gguf.metadata);
+    const tokenizer = tokenizerFromGguf(gguf.metadata, file);
     return { config, tokenizer, parameters: withProgress(name, (on) => loadParameters(gguf, config, GGUF_NAMES, on)) };
   } finally {
     gguf.close();

@@ -78,7 +78,7 @@ export function withTemperature(result: Result, temperature: number, options: Ev
   const rows = result.rows.map((row) => ({ ...row, probs: applyTemperature(row.logprobs, temperature) }));
   return {
     ...result,
-    calibration: `temperature ${temperature.toFixed(3)}`,
+    calibration: 'temperature',
     temperature,
     ...summariseRows(rows, { bins, resamples, random: Random.seed(result.seed).stream('bootstrap') }),
     rows,

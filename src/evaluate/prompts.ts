@@ -1,5 +1,6 @@
 import { CalmError, UsageError } from '../base/errors';
 import type { ChoiceQuestion, Tokenizer } from '../data';
+import type { ScoreRequest } from './loglikelihood';
 
 export const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 
@@ -27,19 +28,13 @@ export function letterTokens(tokenizer: Tokenizer, count: number, promptEnd: str
   });
 }
 
-/** Token ids of a context and of what continues it. */
-export interface EncodedPair {
-  context: number[];
-  continuation: number[];
-}
-
 /**
  * Splits text into context and continuation tokens as lm-evaluation-harness does: blanks at the end of the context
  * move to the continuation, both are encoded together and cut at the context's own length. Where a token spans the
  * border and nothing would be left to score, the continuation is encoded by itself (EleutherAI/lm-evaluation-harness#1053).
  * @throws UsageError for an empty continuation, which would otherwise score a perfect 0
  */
-export function encodePair(tokenizer: Tokenizer, context: string, continuation: string): EncodedPair {
+export function encodePair(tokenizer: Tokenizer, context: string, continuation: string): ScoreRequest {
   if (continuation === '') throw new UsageError('an empty continuation cannot be scored');
   const blanks = context.length - context.trimEnd().length;
   const before = blanks > 0 ? context.slice(0, -blanks) : context;

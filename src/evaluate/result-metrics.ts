@@ -23,7 +23,10 @@ function standardError(values: readonly number[]): number | null {
   return Number.isFinite(error) ? error : null;
 }
 
-/** Every metric of rows, with standard errors and bootstrap intervals over items. */
+/** 0.975 quantile of the standard normal distribution. */
+const Z = 1.959964;
+
+/** Every metric of rows, with standard errors and 95 % bootstrap intervals over items. */
 export function summariseRows(
   rows: readonly Row[],
   { bins, resamples, random }: { bins: number; resamples: number; random: Random },
@@ -43,17 +46,25 @@ export function summariseRows(
     label,
   }));
   const state = random.state;
-  const interval = (statistic: (sample: readonly Item[]) => number | null): [number, number] | null => {
-    if (resamples === 0) return null;
-    // The same resamples for every metric: their intervals belong together.
-    const found = bootstrapInterval(items, statistic, { resamples, random: random.at(state) });
+  type Statistic = (sample: readonly Item[]) => number | null;
+  // The same resamples for every metric: their intervals belong together.
+  const bootstrap = (statistic: Statistic) =>
+    resamples > 0 ? bootstrapInterval(items, statistic, { resamples, random: random.at(state) }) : null;
+  const percentile = (statistic: Statistic): [number, number] | null => {
+    const found = bootstrap(statistic);
     return found && [found.low, found.high];
+  };
+  /** Resampling biases an ECE upward, so that its percentiles may lie beyond it: the interval is set around the value. */
+  const around = (value: number, statistic: Statistic): Pick<Metric, 'stderr' | 'interval'> => {
+    const stderr = bootstrap(statistic)?.standard_error ?? null;
+    const reach = stderr === null ? null : Z * stderr;
+    return { stderr, interval: reach === null ? null : [Math.max(0, value - reach), Math.min(1, value + reach)] };
   };
   const pairs = (sample: readonly Item[]) => [sample.map((i) => i.confidence), sample.map((i) => i.correct)] as const;
   const average = (name: 'correct' | 'brier' | 'nll' | 'confidence', value: number, up: boolean): Metric => ({
     value,
     stderr: standardError(items.map((i) => i[name])),
-    interval: interval((s) => mean(s.map((i) => i[name]))),
+    interval: percentile((s) => mean(s.map((i) => i[name]))),
     higher_is_better: up,
   });
   const plain = (value: number | null, up = false): Metric => ({
@@ -65,10 +76,10 @@ export function summariseRows(
   const metrics: Record<string, Metric> = {
     accuracy: average('correct', values.accuracy, true),
     mean_confidence: average('confidence', mean(items.map((i) => i.confidence)), false),
-    conf_ece: { ...plain(values.conf_ece), interval: interval((s) => confEce(...pairs(s), bins)) },
+    conf_ece: { ...plain(values.conf_ece), ...around(values.conf_ece, (s) => confEce(...pairs(s), bins)) },
     cw_ece: {
       ...plain(values.cw_ece),
-      interval: interval((s) => cwEce({ probs: s.map((i) => i.probs), labels: s.map((i) => i.label) }, bins)),
+      ...around(values.cw_ece, (s) => cwEce({ probs: s.map((i) => i.probs), labels: s.map((i) => i.label) }, bins)),
     },
     adaptive_ece: plain(values.adaptive_ece),
     mce: plain(values.mce),
@@ -76,10 +87,7 @@ export function summariseRows(
     smooth_ece: plain(values.smooth_ece),
     brier: average('brier', values.brier, false),
     nll: average('nll', values.nll, false),
-    auroc: {
-      ...plain(values.auroc, true),
-      interval: interval((s) => auroc(...pairs(s))),
-    },
+    auroc: { ...plain(values.auroc, true), interval: percentile((s) => auroc(...pairs(s))) },
   };
   if (rows.every((r) => r.prediction_norm !== undefined)) {
     const hits = rows.map((r) => (r.prediction_norm === r.label ? 1 : 0));

@@ -47,7 +47,7 @@ export interface Row {
 
 export interface Metric {
   value: number | null;
-  /** Standard error, where it has a closed form. */
+  /** Standard error of a mean, or that of the bootstrap for an ECE; null where there is none. */
   stderr: number | null;
   /** 95 % bootstrap interval over items, where asked for. */
   interval: [number, number] | null;
@@ -62,7 +62,7 @@ export interface Result {
   split: string;
   scoring: Scoring;
   normalisation: Normalisation;
-  /** `uncalibrated`, or what was done to the probabilities, e.g. `temperature 2.31`. */
+  /** `uncalibrated`, or the method that changed the probabilities, such as `temperature`. */
   calibration: string;
   /** The temperature applied, if one was. */
   temperature?: number;

@@ -1,4 +1,4 @@
-export type { MetricValue, ReportedResult, Row } from './types';
+export type { ReportedResult, Row } from './types';
 export { panelOf, reliabilityData, reliabilityDiagram } from './reliability';
 export type { DiagramKind, Panel, ReliabilityOptions, ReliabilityRow, VegaLiteSpec } from './reliability';
 export { resultsTable, toCsv, toLatex, toMarkdown } from './table';

@@ -58,9 +58,11 @@ const QUIET = '#8a8a8a';
 
 /** The panel of one result: `classwise_total` bins unless `kind` asks for top-choice confidence. */
 export function panelOf(result: ReportedResult, kind: DiagramKind = 'classwise_total'): Panel {
+  const { temperature } = result;
+  const fitted = temperature === undefined ? '' : `, T = ${temperature.toFixed(2)}`;
   return {
-    title: `${result.model}, ${result.calibration === 'none' ? 'uncalibrated' : result.calibration}`,
-    subtitle: `${result.task}, ${result.scoring} scoring`,
+    title: `${result.model}, ${result.calibration}`,
+    subtitle: `${result.task}, ${result.scoring} scoring${fitted}`,
     kind,
     n: result.n,
     bins: result.bins[kind],

@@ -64,7 +64,7 @@ describe('panelOf', () => {
     const result = RESULTS[1]!;
     expect(panelOf(result)).toEqual({
       title: 'smol_lm, temperature',
-      subtitle: 'arc_easy, letter scoring',
+      subtitle: 'arc_easy, letter scoring, T = 2.50',
       kind: 'classwise_total',
       n: 300,
       bins: result.bins.classwise_total,

@@ -1,5 +1,6 @@
 import type { BinRow } from '../../src/metrics';
-import type { MetricValue, Panel, ReportedResult } from '../../src/report';
+import type { Metric } from '../../src/evaluate';
+import type { Panel, ReportedResult } from '../../src/report';
 
 /** Ten bins; the third is empty, the fourth has accuracy 0, the last is right as often as it says. */
 export const BINS: BinRow[] = [
@@ -30,19 +31,20 @@ export const PANELS: Panel[] = [
   },
 ];
 
-const better = (value: number | null, interval?: [number, number]): MetricValue => ({
+const better = (value: number | null, interval?: [number, number]): Metric => ({
   value,
+  stderr: null,
   interval: interval ?? null,
   higher_is_better: true,
 });
-const worse = (value: number | null): MetricValue => ({ value, higher_is_better: false });
+const worse = (value: number | null): Metric => ({ value, stderr: null, interval: null, higher_is_better: false });
 
 export const RESULTS: ReportedResult[] = [
   {
     model: 'smol_lm',
     task: 'arc_easy',
     scoring: 'letter',
-    calibration: 'none',
+    calibration: 'uncalibrated',
     n: 300,
     metrics: {
       accuracy: better(0.5233333, [0.4666, 0.58]),

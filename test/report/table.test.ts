@@ -10,7 +10,7 @@ describe('resultsTable', () => {
       model: 'smol_lm',
       task: 'arc_easy',
       scoring: 'letter',
-      calibration: 'none',
+      calibration: 'uncalibrated',
       n: 300,
       accuracy: 0.5233333,
       conf_ece: 0.31234567,
@@ -37,7 +37,7 @@ describe('toMarkdown', () => {
       [
         '| Model | Task | Scoring | Calibration | n | Accuracy (%) ↑ | conf-ECE ↓ | cw-ECE ↓ | Brier ↓ | NLL ↓ | AUROC ↑ | T |',
         '| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
-        '| smol_lm | arc_easy | letter | none | 300 | 52.3 [46.7, 58.0] | 0.3123 | 0.2000 | 0.7500 | ∞ | — | — |',
+        '| smol_lm | arc_easy | letter | uncalibrated | 300 | 52.3 [46.7, 58.0] | 0.3123 | 0.2000 | 0.7500 | ∞ | — | — |',
         '| smol_lm | arc_easy | letter | temperature | 300 | 52.3 [46.7, 58.0] | 0.0500 | 0.1000 | 0.6000 | 1.2000 | 0.6100 | 2.5000 |',
       ].join('\n'),
     );
@@ -61,7 +61,7 @@ describe('toLatex', () => {
 \toprule
 Model & Task & Scoring & Calibration & n & Accuracy (\%) $\uparrow$ & conf-ECE $\downarrow$ & cw-ECE $\downarrow$ & Brier $\downarrow$ & NLL $\downarrow$ & AUROC $\uparrow$ & T \\
 \midrule
-smol\_lm & arc\_easy & letter & none & 300 & 52.3 [46.7, 58.0] & 0.3123 & 0.2000 & 0.7500 & $\infty$ & --- & --- \\
+smol\_lm & arc\_easy & letter & uncalibrated & 300 & 52.3 [46.7, 58.0] & 0.3123 & 0.2000 & 0.7500 & $\infty$ & --- & --- \\
 smol\_lm & arc\_easy & letter & temperature & 300 & 52.3 [46.7, 58.0] & 0.0500 & 0.1000 & 0.6000 & 1.2000 & 0.6100 & 2.5000 \\
 \bottomrule
 \end{tabular}`,

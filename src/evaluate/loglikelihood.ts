@@ -1,0 +1,87 @@
+import { startProgress } from '../base/progress';
+import { lengthBuckets } from '../data';
+import { scoreBranches, type Transformer } from '../model';
+
+/** Token ids of a text (not empty) and of what continues it. */
+export interface ScoreRequest {
+  context: readonly number[];
+  continuation: readonly number[];
+}
+
+/** log p(continuation | context), natural. */
+export interface LogLikelihood {
+  /** The sum over tokens; -Infinity where the continuation alone exceeds the model's context. */
+  logProb: number;
+  tokenLogProbs: number[];
+  /** Whether every token is the model's first choice. */
+  isGreedy: boolean;
+  /** Tokens cut from the left of the context to make room. */
+  truncated: number;
+}
+
+export interface BatchOptions {
+  /** Tokens computed at once: bounds memory; results do not depend on it. */
+  batchTokens?: number;
+  /** What the progress bar says. */
+  label?: string;
+}
+
+/** Runs `work` on batches of similar length, longest first, and shows how many of `lengths` are done. */
+export function inBatches(
+  lengths: readonly number[],
+  { batchTokens = 1024, label = 'scoring' }: BatchOptions,
+  work: (items: number[]) => void,
+): void {
+  const progress = startProgress(label, lengths.length);
+  let done = 0;
+  for (const items of lengthBuckets(lengths, { maxTokens: batchTokens }).batches) {
+    work(items);
+    progress.update((done += items.length));
+  }
+  progress.stop();
+}
+
+interface Group {
+  ids: readonly number[];
+  branches: (readonly number[])[];
+  /** Index of the request of each branch. */
+  requests: number[];
+}
+
+/** Scores continuations; requests that share a context (the options of a question) compute it once. */
+export function loglikelihood(
+  model: Transformer,
+  requests: readonly ScoreRequest[],
+  options: BatchOptions = {},
+): LogLikelihood[] {
+  const out = new Array<LogLikelihood>(requests.length);
+  const groups = new Map<string, Group>();
+  const truncated = requests.map(({ context, continuation }, i) => {
+    // The last token is only predicted, never read, so it needs no place.
+    const room = model.config.maxPositions - (continuation.length - 1);
+    if (room < 1) {
+      out[i] = { logProb: -Infinity, tokenLogProbs: [], isGreedy: false, truncated: context.length };
+      return context.length;
+    }
+    const ids = context.slice(-room);
+    const key = ids.join();
+    const group = groups.get(key) ?? { ids, branches: [], requests: [] };
+    groups.set(key, group);
+    group.branches.push(continuation);
+    group.requests.push(i);
+    return context.length - ids.length;
+  });
+  const all = [...groups.values()];
+  const lengths = all.map(({ ids, branches }) => ids.length + branches.reduce((sum, b) => sum + b.length, 0));
+  inBatches(lengths, options, (batch) => {
+    const mine = batch.map((g) => all[g]!);
+    scoreBranches(model, mine).forEach((continuations, g) =>
+      continuations.forEach(({ tokenLogProbs, greedy }, b) => {
+        const i = mine[g]!.requests[b]!;
+        const logProb = tokenLogProbs.reduce((a, lp) => a + lp, 0);
+        out[i] = { logProb, tokenLogProbs, isGreedy: greedy.every(Boolean), truncated: truncated[i]! };
+      }),
+    );
+  });
+  return out;
+}

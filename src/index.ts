@@ -1,0 +1,94 @@
+// The public table of contents, in the order data flows.
+export { startEngine, tf, tree, Random, tensorsKept, type EngineInfo, type Tensor } from './engine';
+export { CalmError, UsageError } from './base/errors';
+
+// Text to batches.
+export {
+  dedupe,
+  readOpenQuestions,
+  readQuestions,
+  splitByFraction,
+  splitByTopic,
+  type ChatMessage,
+  type ChoiceQuestion,
+  type OpenQuestion,
+  type Tokenizer,
+} from './data';
+
+// Token ids to logits and text.
+export { loadModel, loadTokenizer, renderMessages, type LanguageModel } from './pretrained';
+export { generate, lastLogits, scoreBranches, type GenerateOptions } from './model';
+
+// (Probability, outcome) to numbers.
+export {
+  accuracy,
+  adaptiveEce,
+  adaptiveTable,
+  auroc,
+  binTable,
+  bootstrapInterval,
+  brier,
+  brierDecomposition,
+  classwiseEce,
+  classwiseTotalTable,
+  confEce,
+  cwEce,
+  logSoftmax,
+  mce,
+  nll,
+  rmsEce,
+  smoothEce,
+  softmax,
+  summarise,
+  type BinRow,
+  type CalibrationMetrics,
+  type Prediction,
+} from './metrics';
+
+// Logits to honest probabilities.
+export {
+  applyTemperature,
+  assertDisjoint,
+  calibrationFromJson,
+  calibrationToJson,
+  fitTemperature,
+  splitCalibration,
+  temperatureReport,
+  type TemperatureFit,
+  type TemperatureStatus,
+} from './calibrate';
+
+// Model and task to result rows.
+export {
+  evaluate,
+  loadTask,
+  loglikelihood,
+  readResults,
+  readRows,
+  taskNames,
+  withTemperature,
+  writeResults,
+  type EvaluateOptions,
+  type Metric,
+  type Result,
+  type Row,
+  type Task,
+} from './evaluate';
+
+// Result rows to frames, tables and figures.
+export {
+  frame,
+  panelOf,
+  reliabilityData,
+  reliabilityDiagram,
+  renderPng,
+  renderSvg,
+  resultsTable,
+  saveFigure,
+  show,
+  toCsv,
+  toLatex,
+  toMarkdown,
+  type Panel,
+  type VegaLiteSpec,
+} from './report';
