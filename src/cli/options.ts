@@ -1,0 +1,79 @@
+import { InvalidArgumentError } from 'commander';
+import type { z } from 'zod';
+import { CalmError } from '../base/errors';
+import { AtomicFile, readJsonl, toJson } from '../base/files';
+
+/** Parses an integer of at least `least`. */
+export function integer(least: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least) return value;
+    throw new InvalidArgumentError(`Expected an integer of at least ${least}.`);
+  };
+}
+
+/** Parses a number from `low` to `high`. */
+export function number(low: number, high = Infinity): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (text.trim() !== '' && value >= low && value <= high && Number.isFinite(value)) return value;
+    throw new InvalidArgumentError(
+      `Expected a number ${high === Infinity ? `from ${low}` : `from ${low} to ${high}`}.`,
+    );
+  };
+}
+
+/** Parses one of the words. */
+export function oneOf<T extends string>(words: readonly T[]): (text: string) => T {
+  return (text) => {
+    const found = words.find((word) => word === text);
+    if (found === undefined) throw new InvalidArgumentError(`Expected one of ${words.join(', ')}.`);
+    return found;
+  };
+}
+
+/** Parses a list separated by commas. */
+export function list(text: string): string[] {
+  const items = text.split(',').map((item) => item.trim());
+  if (items.some((item) => item === '')) throw new InvalidArgumentError('Expected names separated by commas.');
+  return items;
+}
+
+/** One row of an input file, and what an error calls it. */
+export interface InputRow<T> {
+  row: T;
+  where: string;
+}
+
+/** Reads a JSON-lines file whose rows satisfy `schema`. @throws CalmError that names file, line and field */
+export async function readRows<T>(file: string, schema: z.ZodType<T>, expected: string): Promise<InputRow<T>[]> {
+  const rows: InputRow<T>[] = [];
+  for await (const { value, where } of readJsonl(file)) {
+    const parsed = schema.safeParse(value);
+    if (!parsed.success) {
+      const issue = parsed.error.issues[0];
+      const field = issue?.path.length ? `field "${issue.path.join('.')}": ` : '';
+      throw new CalmError(`${where}: ${field}${issue?.message ?? 'not understood'}`, {
+        remedy: `expected ${expected}`,
+      });
+    }
+    rows.push({ row: parsed.data, where });
+  }
+  return rows;
+}
+
+/** Writes a JSON-lines file, whole or not at all. @throws CalmError */
+export function writeRows(file: string, rows: Iterable<unknown>): void {
+  const out = new AtomicFile(file);
+  try {
+    for (const row of rows) out.write(`${toJson(row)}\n`);
+    out.commit();
+  } finally {
+    out.discard();
+  }
+}
+
+/** The result of a verb on stdout: one JSON object as the last line with `--json`, else words. */
+export function finish(options: { json?: boolean }, result: unknown, words: string): void {
+  process.stdout.write(`${options.json ? toJson(result) : words}\n`);
+}
