@@ -61,6 +61,7 @@ export {
 // Model and task to result rows.
 export {
   evaluate,
+  generateTexts,
   loadTask,
   loglikelihood,
   readResults,

@@ -2,8 +2,7 @@ import type { Command } from 'commander';
 import * as path from 'node:path';
 import { readJson } from '../base/files';
 import { calibrationFromJson } from '../calibrate';
-import { evaluate, loadTask, withTemperature, writeResults, type Result } from '../evaluate';
-import { loadModel } from '../pretrained';
+import type { Result } from '../evaluate';
 import { resultsTable, toMarkdown } from '../report/table';
 import { naming } from './rows';
 import { finish, integer, list, oneOf } from './options';
@@ -46,6 +45,7 @@ export function evaluateTasks(calm: Command): void {
     .option('--batch-tokens <n>', 'tokens computed at once; bounds memory, changes no result', integer(1), 1024)
     .option('--json', 'print one JSON object')
     .action(async ({ tasks: names, calibration, out, ...options }: Options) => {
+      const { evaluate, loadModel, loadTask, withTemperature, writeResults } = await import('../index.js');
       const tasks = [];
       for (const name of names) tasks.push(await loadTask(name, options));
       const json = calibration && readJson(calibration);

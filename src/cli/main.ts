@@ -5,14 +5,17 @@ import { codeVersion } from '../base/version';
 import { doctor } from './doctor';
 import { evaluateTasks } from './eval';
 import { fit } from './fit';
-import { generateTexts } from './generate';
+import { generate } from './generate';
 import { metrics } from './metrics';
 import { quickstart } from './quickstart';
 import { report } from './report';
 import { score } from './score';
 import { tokenize } from './tokenize';
 
-/** The `calm` command: words to calls. */
+/**
+ * The `calm` command: words to calls. Verbs import what computes when they run, so that the others start without
+ * TensorFlow.
+ */
 export function program(): Command {
   const calm = new Command('calm')
     .description('Calibrated confidence for aligned language models.')
@@ -22,7 +25,7 @@ export function program(): Command {
     .showSuggestionAfterError()
     .configureHelp({ showGlobalOptions: true })
     .hook('preAction', (command) => setQuiet(command.opts<{ quiet?: boolean }>().quiet === true));
-  const verbs = [doctor, tokenize, score, generateTexts, evaluateTasks, metrics, fit, report, quickstart];
+  const verbs = [doctor, tokenize, score, generate, evaluateTasks, metrics, fit, report, quickstart];
   for (const verb of verbs) verb(calm);
   for (const command of [calm, ...calm.commands]) {
     command.exitOverride().configureOutput({

@@ -3,8 +3,7 @@ import * as path from 'node:path';
 import { writeFile } from '../base/files';
 import { cacheFolder, PACKAGE_ROOT } from '../base/presets';
 import { fitTemperature } from '../calibrate';
-import { evaluate, loadTask, withTemperature, writeResults, type Result } from '../evaluate';
-import { loadModel } from '../pretrained';
+import type { Result } from '../evaluate';
 import { panelOf, reliabilityDiagram, resultsTable, saveFigure, toMarkdown, type Panel } from '../report';
 import { venvCommand } from '../setup/paths';
 
@@ -16,6 +15,7 @@ export function quickstart(calm: Command): void {
     .command('quickstart')
     .description('Evaluate the small model on the starter questions and draw its reliability diagrams')
     .action(async () => {
+      const { evaluate, loadModel, loadTask, withTemperature, writeResults } = await import('../index.js');
       const model = await loadModel(MODEL);
       const test = await loadTask('starter', { split: 'test' });
       const validation = await loadTask('starter', { split: 'validation' });

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import * as path from 'node:path';
 import { writeFile } from '../base/files';
-import { readResults } from '../evaluate';
+import { readResults } from '../evaluate/results';
 import { panelOf, reliabilityDiagram, resultsTable, saveFigure, toCsv, toLatex, toMarkdown } from '../report';
 import { finish, oneOf } from './options';
 

@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { CalmError } from '../base/errors';
-import { encodePair, loglikelihood, type ScoreRequest } from '../evaluate';
-import { loadModel, type LanguageModel } from '../pretrained';
+import type { ScoreRequest } from '../evaluate';
+import { encodePair } from '../evaluate/prompts';
+import type { LanguageModel } from '../pretrained';
 import { finish, integer, readRows, writeRows } from './options';
 import { checkIds, ID, IDS, naming } from './rows';
 
@@ -40,6 +41,7 @@ export function score(calm: Command): void {
     .option('--json', 'print one JSON object')
     .action(async (options: Options) => {
       const rows = await readRows(options.in, ROW, '{"id": …, "context": "…", "continuation": "…"}');
+      const { loadModel, loglikelihood } = await import('../index.js');
       const model = await loadModel(options.model);
       const requests = rows.map(({ row, where }) => naming(where, () => toRequest(model, row)));
       const scores = loglikelihood(model, requests, { batchTokens: options.batchTokens });

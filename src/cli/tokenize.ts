@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { loadTokenizer, renderMessages } from '../pretrained';
 import { finish, readRows, writeRows } from './options';
 import { ID, MESSAGES, naming } from './rows';
 
@@ -25,6 +24,7 @@ export function tokenize(calm: Command): void {
     .option('--special-as-text', "read special tokens' markers in the text as plain characters")
     .option('--json', 'print one JSON object')
     .action(async (options: { model: string; in: string; out: string; specialAsText?: boolean; json?: boolean }) => {
+      const { loadTokenizer, renderMessages } = await import('../index.js');
       const tokenizer = loadTokenizer(options.model);
       const rows = await readRows(options.in, ROW, '{"id": …, "text": "…"} or {"id": …, "messages": […]}');
       let tokens = 0;

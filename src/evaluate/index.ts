@@ -1,4 +1,5 @@
 export { evaluate, withTemperature, type EvaluateOptions } from './evaluate';
+export { generateTexts, type Generated, type GenerateTextsOptions } from './generate-texts';
 export { loglikelihood, type LogLikelihood, type ScoreRequest } from './loglikelihood';
 export { encodePair, letterPrompt, letterTokens, LETTERS } from './prompts';
 export { readResults, readRows, writeResults, type ResultSummary } from './results';
