@@ -1,0 +1,76 @@
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { PACKAGE_ROOT } from '../../src/base/presets';
+import { kernelInstalled } from '../../src/setup/kernel';
+import { venvCommand } from '../../src/setup/paths';
+
+const FOLDER = path.join(PACKAGE_ROOT, 'notebooks');
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'calm-notebook-'));
+afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
+
+interface Output {
+  output_type: string;
+  data?: Record<string, unknown>;
+  text?: string | string[];
+}
+interface Notebook {
+  cells: { cell_type: string; source: string | string[]; outputs?: Output[] }[];
+}
+
+const text = (source: string | string[]) => (Array.isArray(source) ? source.join('') : source);
+const read = (file: string) => JSON.parse(fs.readFileSync(file, 'utf8')) as Notebook;
+const outputs = (notebook: Notebook) => notebook.cells.flatMap((cell) => cell.outputs ?? []);
+const tables = (notebook: Notebook) =>
+  outputs(notebook).flatMap(({ data }) => (data?.['text/markdown'] ? [text(data['text/markdown'] as string)] : []));
+
+/** Runs a notebook through Jupyter with the project's kernel; a cell that fails gives a non-zero status. */
+function execute(file: string): { status: number | null; stderr: string; notebook: Notebook | undefined } {
+  const done = path.join(scratch, `done-${path.basename(file)}`);
+  const args = ['nbconvert', '--to', 'notebook', '--execute', '--output', done, file];
+  const { status, stderr } = spawnSync(venvCommand('jupyter'), args, { cwd: FOLDER, encoding: 'utf8' });
+  return { status, stderr, notebook: fs.existsSync(done) ? read(done) : undefined };
+}
+
+/** The numbers in text, for a comparison that allows for another machine's rounding. */
+const numbers = (markdown: string) => (markdown.match(/\d+(\.\d+)?/g) ?? []).map(Number);
+
+test('there is a kernel to run notebooks in', () => {
+  expect(kernelInstalled(), 'run "npm start"').toBe(true);
+});
+
+test('a cell that throws fails the notebook (case N-2)', { timeout: 120_000 }, () => {
+  const file = path.join(scratch, 'failing.ipynb');
+  const cell = {
+    cell_type: 'code',
+    id: 'a',
+    metadata: {},
+    execution_count: null,
+    outputs: [],
+    source: 'throw new Error("on purpose")',
+  };
+  const kernelspec = { name: 'tslab', display_name: 'tslab', language: 'typescript' };
+  fs.writeFileSync(file, JSON.stringify({ cells: [cell], metadata: { kernelspec }, nbformat: 4, nbformat_minor: 5 }));
+  const { status, stderr, notebook } = execute(file);
+  expect(status).not.toBe(0);
+  expect(stderr).toContain('CellExecutionError');
+  expect(notebook).toBeUndefined();
+});
+
+const files = fs.readdirSync(FOLDER).filter((file) => file.endsWith('.ipynb'));
+test.each(files)('%s runs, and its committed outputs are what it gives', { timeout: 600_000 }, (name) => {
+  const committed = read(path.join(FOLDER, name));
+  const { status, stderr, notebook } = execute(path.join(FOLDER, name));
+  expect(status, stderr).toBe(0);
+  const kinds = (n: Notebook) =>
+    n.cells.map((cell) => (cell.outputs ?? []).flatMap(({ data }) => Object.keys(data ?? {})));
+  expect(kinds(notebook!)).toEqual(kinds(committed));
+  const found = tables(notebook!).flatMap(numbers);
+  const expected = tables(committed).flatMap(numbers);
+  expect(found.length).toBe(expected.length);
+  found.forEach((value, i) =>
+    expect(Math.abs(value - expected[i]!)).toBeLessThanOrEqual(2e-3 * Math.max(1, expected[i]!)),
+  );
+});
