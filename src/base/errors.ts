@@ -16,7 +16,7 @@ export class CalmError extends Error {
   /** Cause and remedy in one line. */
   get line(): string {
     const text = this.remedy ? `${this.message}; ${this.remedy}` : this.message;
-    return text.replace(/\s*\n\s*/g, ' ');
+    return text.trim().replace(/\s*[\r\n\u2028\u2029]\s*/g, ' ');
   }
 }
 

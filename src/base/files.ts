@@ -34,17 +34,25 @@ export function makeFolder(folder: string): void {
 
 /**
  * A file that appears whole or not at all: it is written under another name in the same folder, flushed, and renamed
- * on `commit`. `discard` (or a crash) leaves what stood there before.
+ * on `commit`. `discard` (or a crash) leaves what stood there before. A device or pipe (`/dev/stdout`) is written to
+ * directly, for renaming would put a file in its place.
  */
 export class AtomicFile {
-  private readonly partial: string;
+  private static made = 0;
+  private readonly partial: string | undefined;
   private descriptor: number | undefined;
 
   constructor(readonly file: string) {
     makeFolder(path.dirname(file));
-    this.partial = path.join(path.dirname(file), `.${path.basename(file)}.${process.pid}.partial`);
     try {
-      this.descriptor = fs.openSync(this.partial, 'w');
+      const there = fs.statSync(file, { throwIfNoEntry: false });
+      if (there && !there.isFile()) {
+        this.descriptor = fs.openSync(file, 'w'); // fails here for a folder, before any work is done
+      } else {
+        const name = `.${path.basename(file)}.${process.pid}.${AtomicFile.made++}.partial`;
+        this.partial = path.join(path.dirname(file), name);
+        this.descriptor = fs.openSync(this.partial, 'w');
+      }
     } catch (error) {
       throw fileError(error, file, 'write');
     }
@@ -61,12 +69,13 @@ export class AtomicFile {
   }
 
   commit(): void {
-    if (this.descriptor === undefined) throw new CalmError(`${this.file} is already closed`);
+    const descriptor = this.descriptor;
+    if (descriptor === undefined) throw new CalmError(`${this.file} is already closed`);
     try {
-      fs.fsyncSync(this.descriptor);
-      fs.closeSync(this.descriptor);
-      this.descriptor = undefined;
-      fs.renameSync(this.partial, this.file);
+      if (this.partial) fs.fsyncSync(descriptor);
+      this.descriptor = undefined; // closed even when closing reports an error
+      fs.closeSync(descriptor);
+      if (this.partial) fs.renameSync(this.partial, this.file);
     } catch (error) {
       this.discard();
       throw fileError(error, this.file, 'write');
@@ -76,7 +85,7 @@ export class AtomicFile {
   discard(): void {
     if (this.descriptor !== undefined) fs.closeSync(this.descriptor);
     this.descriptor = undefined;
-    fs.rmSync(this.partial, { force: true });
+    if (this.partial) fs.rmSync(this.partial, { force: true });
   }
 }
 
@@ -96,6 +105,9 @@ export function toJson(value: unknown, indent?: number): string {
   );
 }
 
+/** The mark that some programs put before UTF-8 text. */
+const BOM = /^\uFEFF/;
+
 /** Reads a JSON file. @throws CalmError that names the file. */
 export function readJson(file: string): unknown {
   let text: string;
@@ -105,7 +117,7 @@ export function readJson(file: string): unknown {
     throw fileError(error, file, 'read');
   }
   try {
-    return JSON.parse(text);
+    return JSON.parse(text.replace(BOM, ''));
   } catch (error) {
     throw new CalmError(`${file} is not JSON: ${(error as Error).message}`, { cause: error });
   }
@@ -117,16 +129,15 @@ export function readJson(file: string): unknown {
  */
 export async function* readJsonl(file: string): AsyncGenerator<{ value: unknown; line: number; where: string }> {
   let rows = 0;
+  let input: fs.ReadStream | undefined;
   try {
     const handle = await fs.promises.open(file, 'r'); // opened first: createReadStream reports errors only later
-    const lines = readline.createInterface({
-      input: handle.createReadStream({ encoding: 'utf8' }),
-      crlfDelay: Infinity,
-    });
+    input = handle.createReadStream({ encoding: 'utf8' });
+    const lines = readline.createInterface({ input, crlfDelay: Infinity });
     let line = 0;
     for await (const raw of lines) {
       line++;
-      const text = line === 1 ? raw.replace(/^\uFEFF/, '') : raw;
+      const text = line === 1 ? raw.replace(BOM, '') : raw;
       if (text.trim() === '') continue;
       const where = `${file}, line ${line}`;
       let value: unknown;
@@ -143,6 +154,8 @@ export async function* readJsonl(file: string): AsyncGenerator<{ value: unknown;
     }
   } catch (error) {
     throw fileError(error, file, 'read');
+  } finally {
+    input?.destroy(); // or the file stays open when the caller stops early
   }
   if (rows === 0) throw new CalmError(`${file} is empty`, { remedy: 'expected one JSON object per line' });
 }

@@ -3,7 +3,7 @@ import { UsageError } from './errors';
 
 /**
  * Looks `name` up in a table of named things.
- * @throws UsageError that suggests the nearest names and lists what exists.
+ * @throws UsageError that suggests the nearest names, or lists what exists where none is near.
  */
 export function pick<T>(kind: string, name: string, table: Readonly<Record<string, T>>): T {
   const found = Object.hasOwn(table, name) ? table[name] : undefined;

@@ -43,7 +43,6 @@ export function rotaryTable(angles: Float64Array, n: number): RotaryTable {
  */
 export function rotate(x: Tensor, table: RotaryTable): Tensor {
   const [n, heads, d] = x.shape as [number, number, number];
-  const pairs = tf.reshape(x, [n, heads, d / 2, 2]);
   const backend = native();
   if ('complex' in table && backend) {
     const { TF_ATTR_TYPE, TF_FLOAT, TF_COMPLEX64 } = backend.binding;
@@ -57,13 +56,16 @@ export function rotate(x: Tensor, table: RotaryTable): Tensor {
         [t],
       );
     return tf.tidy(() => {
+      const pairs = tf.reshape(x, [n, heads, d / 2, 2]);
       const rotated = tf.mul(bitcast(pairs, TF_FLOAT, TF_COMPLEX64), table.complex); // [n, heads, d/2]
       return tf.reshape(bitcast(rotated, TF_COMPLEX64, TF_FLOAT), [n, heads, d]);
     });
   }
   if (!('cos' in table)) throw new Error('a complex rotary table needs the TensorFlow backend');
   return tf.tidy(() => {
-    const [a, b] = tf.split(pairs, 2, -1).map((t) => tf.reshape(t, [n, heads, d / 2])) as [Tensor, Tensor];
+    const [a, b] = tf
+      .split(tf.reshape(x, [n, heads, d / 2, 2]), 2, -1)
+      .map((t) => tf.reshape(t, [n, heads, d / 2])) as [Tensor, Tensor];
     const real = tf.sub(tf.mul(a, table.cos), tf.mul(b, table.sin));
     const imaginary = tf.add(tf.mul(a, table.sin), tf.mul(b, table.cos));
     return tf.reshape(tf.stack([real, imaginary], -1), [n, heads, d]);

@@ -27,7 +27,8 @@ export class Random {
 
   /** An independent stream, the same for the same seed and name however much was drawn elsewhere. */
   stream(name: string): Random {
-    return new Random(`${this.path}/${name}`);
+    const escaped = name.replace(/[\\/]/g, '\\$&'); // so that stream('a/b') is not stream('a').stream('b')
+    return new Random(`${this.path}/${escaped}`);
   }
 
   /** The generator's state, from which `at` continues. */

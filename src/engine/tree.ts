@@ -44,8 +44,10 @@ export function partition(tree: Tree, choose: Visit<boolean>): [chosen: Tree, re
 /** Undoes `partition`: the first tree that has a leaf in a place gives it. @throws when shapes differ. */
 export function combine(first: Tree, second: Tree): Tree {
   if (first === undefined) return second;
-  if (second === undefined || first instanceof tf.Tensor) return first;
-  if (second instanceof tf.Tensor || Array.isArray(first) !== Array.isArray(second)) {
+  if (second === undefined) return first;
+  if (first instanceof tf.Tensor && second instanceof tf.Tensor) return first;
+  const alike = Array.isArray(first) === Array.isArray(second);
+  if (first instanceof tf.Tensor || second instanceof tf.Tensor || !alike) {
     throw new TypeError('combine: the trees have different shapes');
   }
   if (Array.isArray(first)) {

@@ -26,6 +26,10 @@ export interface ModelConfig {
   tied: boolean;
 }
 
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 function positive(where: string, name: string, value: unknown): number {
   if (typeof value === 'number' && Number.isFinite(value) && value > 0) return value;
   throw new CalmError(`${where}: ${name} is ${value === undefined ? 'missing' : JSON.stringify(value)}`, {
@@ -62,6 +66,11 @@ export function configFromGguf(metadata: Readonly<Record<string, unknown>>, wher
       remedy: 'use a Llama-family model',
     });
   }
+  // Llama 3's rule is not here but in a tensor, which `loadParameters` refuses.
+  const scaling = metadata['llama.rope.scaling.type'] ?? 'none';
+  if (scaling !== 'none') {
+    throw new CalmError(`${where}: llama.rope.scaling.type ${JSON.stringify(scaling)} is not supported`);
+  }
   const get = (key: string) => positive(where, `llama.${key}`, metadata[`llama.${key}`]);
   const optional = (key: string, otherwise: number) => (metadata[`llama.${key}`] === undefined ? otherwise : get(key));
   const tokens = metadata['tokenizer.ggml.tokens'];
@@ -85,6 +94,7 @@ export function configFromGguf(metadata: Readonly<Record<string, unknown>>, wher
 
 /** The configuration in a Hugging Face `config.json`. @throws CalmError that names the field. */
 export function configFromHuggingFace(json: Readonly<Record<string, unknown>>, where: string): ModelConfig {
+  if (!isObject(json)) throw new CalmError(`${where} is not a JSON object`);
   if (json['model_type'] !== 'llama') {
     throw new CalmError(`${where}: model_type ${JSON.stringify(json['model_type'])} is not supported`, {
       remedy: 'use a Llama-family model',
@@ -93,6 +103,8 @@ export function configFromHuggingFace(json: Readonly<Record<string, unknown>>, w
   for (const flag of ['attention_bias', 'mlp_bias']) {
     if (json[flag] === true) throw new CalmError(`${where}: ${flag} is not supported`);
   }
+  const activation = json['hidden_act'] ?? 'silu';
+  if (activation !== 'silu') throw new CalmError(`${where}: hidden_act ${JSON.stringify(activation)} is not supported`);
   const get = (name: string) => positive(where, name, json[name]);
   const optional = (name: string, otherwise: number) =>
     json[name] === undefined || json[name] === null ? otherwise : get(name);
@@ -116,7 +128,8 @@ export function configFromHuggingFace(json: Readonly<Record<string, unknown>>, w
 
 /** `rope_theta` and `rope_scaling`, or both in `rope_parameters` as newer checkpoints write them. */
 function rope(json: Readonly<Record<string, unknown>>, where: string): Pick<ModelConfig, 'ropeTheta' | 'ropeScaling'> {
-  const scaling = (json['rope_parameters'] ?? json['rope_scaling'] ?? {}) as Record<string, unknown>;
+  const scaling = json['rope_parameters'] ?? json['rope_scaling'] ?? {};
+  if (!isObject(scaling)) throw new CalmError(`${where}: rope_scaling is ${JSON.stringify(scaling)}, not an object`);
   const theta = json['rope_theta'] ?? scaling['rope_theta'] ?? 10_000;
   const ropeTheta = positive(where, 'rope_theta', theta);
   const kind = scaling['rope_type'] ?? scaling['type'] ?? 'default';

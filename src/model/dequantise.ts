@@ -46,31 +46,6 @@ export function dequantise(type: TensorType, bytes: Uint8Array, elements: number
   return out;
 }
 
-/**
- * Undoes the order llama.cpp stores the rows of q and k in. Its converter turns each head's rows from Hugging Face's
- * order (first halves of all rotary pairs, then second halves) into pairs side by side: file row 2j + s of a head is
- * row s * headSize / 2 + j, s in {0, 1}. Pass the query heads for `attn_q` and the key-value heads for `attn_k`.
- *
- * `rows` holds rows of `rowLength` entries each: float32 weights, or the raw bytes of quantised rows.
- * @throws CalmError when the rows do not divide into `heads` heads of an even size.
- */
-export function unpermuteRows<T extends Float32Array | Uint8Array>(rows: T, heads: number, rowLength: number): T {
-  const half = rows.length / rowLength / heads / 2;
-  if (!Number.isInteger(half)) {
-    throw new CalmError(`${rows.length / rowLength} rows do not divide into ${heads} heads of an even size`);
-  }
-  const out = rows.slice() as T;
-  for (let head = 0; head < heads; head++) {
-    for (let s = 0; s < 2; s++) {
-      for (let j = 0; j < half; j++) {
-        const from = (head * 2 * half + 2 * j + s) * rowLength;
-        out.set(rows.subarray(from, from + rowLength), (head * 2 * half + s * half + j) * rowLength);
-      }
-    }
-  }
-  return out;
-}
-
 /** Bits of the float32 that equals the float16 with the given bits; NaN payloads are kept. */
 function halfToFloatBits(half: number): number {
   const sign = (half & 0x8000) << 16;

@@ -1,3 +1,4 @@
+import { CalmError } from '../base/errors';
 import type { Random } from '../engine/random';
 import { tf } from '../engine/backend';
 import { pack } from './packed';
@@ -43,8 +44,12 @@ export function generate(
       disposeCache(cache);
       cache = result.cache;
       const logits = unembed(model.parameters, result.hidden);
-      const next = choose(logits, options);
-      tf.dispose([logits, result.hidden]);
+      let next: number[];
+      try {
+        next = choose(logits, options);
+      } finally {
+        tf.dispose([logits, result.hidden]);
+      }
       next.forEach((id, row) => {
         if (stop.has(id)) running[row] = false;
         if (running[row]) out[row]!.push(id);
@@ -82,6 +87,7 @@ function sample(logits: Float32Array, temperature: number, topP: number, u: numb
   let total = 0;
   const weights = new Float64Array(logits.length);
   for (let i = 0; i < logits.length; i++) total += weights[i] = Math.exp((logits[i]! - top) / temperature);
+  if (!(total > 0)) throw new CalmError('cannot sample: the logits are not numbers', { remedy: 'check the weights' });
   // What is a millionth of a millionth as likely as the rest together is left out of the sorting, not of the sum.
   const likely = [...weights.keys()]
     .filter((i) => weights[i]! > total * 1e-12)

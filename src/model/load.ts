@@ -1,5 +1,6 @@
 import { CalmError } from '../base/errors';
 import { tf, type Tensor, type Tensor2D } from '../engine/backend';
+import { quoted } from './byte-source';
 import type { TensorSource } from './checkpoint-types';
 import type { ModelConfig } from './config';
 import type { Block, Parameters } from './transformer';
@@ -69,7 +70,8 @@ function interleave(rows: Tensor2D, headDim: number): Tensor2D {
 
 /**
  * Reads a model's weights into the engine, as float32, one tensor at a time.
- * @throws CalmError that names the tensor that is missing or has another shape than the configuration says
+ * @throws CalmError that names the tensor that is missing, has another shape than the configuration says, or is one
+ * this architecture has no use for (biases, `rope_freqs`): without it the logits would be wrong
  */
 export function loadParameters(
   source: TensorSource,
@@ -81,12 +83,14 @@ export function loadParameters(
   const total = config.layers * 9 + 2 + (config.tied ? 0 : 1);
   let done = 0;
   const made: Tensor[] = [];
+  const used = new Set<string>([naming.unembedding]); // also there, and not needed, in some tied checkpoints
   const read = (name: string, shape: number[]): Tensor => {
     const found = source.shape(name);
     if (found.join() !== shape.join()) {
       throw new CalmError(`tensor ${name} is [${found.join(', ')}], the configuration says [${shape.join(', ')}]`);
     }
     const tensor = tf.tensor(source.float32(name), shape, 'float32');
+    used.add(name);
     onTensor(++done, total);
     return tensor;
   };
@@ -119,12 +123,20 @@ export function loadParameters(
   };
   try {
     const table = [config.vocabSize, hiddenSize];
-    return {
+    const parameters = {
       embedding: keep(() => read(naming.embedding, table)),
       blocks: Array.from({ length: config.layers }, (_, i) => block(i)),
       norm: keep(() => read(naming.norm, [hiddenSize])),
       ...(config.tied ? {} : { unembedding: keep(() => read(naming.unembedding, table)) }),
     };
+    for (const name of source.names()) {
+      // Old Llama checkpoints carry the rotary frequencies, which the configuration gives too.
+      if (used.has(name) || name.endsWith('.rotary_emb.inv_freq')) continue;
+      throw new CalmError(`tensor ${quoted(name)} has no place in a ${config.layers}-block Llama model`, {
+        remedy: 'use a checkpoint without it',
+      });
+    }
+    return parameters;
   } catch (error) {
     tf.dispose(made);
     throw error;

@@ -38,8 +38,14 @@ export interface Past {
 /** Finite, so that a grid row which is all padding stays a number. */
 export const HIDDEN = -1e30;
 
-/** Packs sequences; with `past` they continue the rows of a cache. */
+/**
+ * Packs sequences; with `past` they continue the rows of a cache.
+ * @throws RangeError when there is no sequence, or one has no tokens before its branches
+ */
 export function pack(sequences: readonly Sequence[], past?: Past): Packed {
+  if (sequences.length === 0) throw new RangeError('there is no sequence to pack');
+  const empty = sequences.findIndex((s) => s.ids.length === 0);
+  if (empty >= 0) throw new RangeError(`sequence ${empty} has no tokens, so there is nothing to condition on`);
   const lengths = sequences.map((s) => s.ids.length + (s.branches ?? []).reduce((sum, b) => sum + b.length, 0));
   const n = lengths.reduce((a, b) => a + b, 0);
   const rows = sequences.length;

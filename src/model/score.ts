@@ -16,6 +16,7 @@ const LOGIT_ROWS = 128;
  * Logits at the last token of each prompt.
  * @param tokens the vocabulary entries wanted; all when absent
  * @returns one Float32Array per prompt, [tokens.length] or [vocab]
+ * @throws RangeError for an empty prompt
  */
 export function lastLogits(
   model: Transformer,
@@ -43,7 +44,7 @@ export interface Continuation {
 
 /**
  * Scores the branches of each sequence: log p(branch | ids), token by token. The shared part is computed once.
- * `ids` must not be empty, for a first token needs something to condition on.
+ * @throws RangeError when some `ids` are empty, for a first token needs something to condition on
  */
 export function scoreBranches(model: Transformer, sequences: readonly Sequence[]): Continuation[][] {
   const packed = pack(sequences);
@@ -51,7 +52,6 @@ export function scoreBranches(model: Transformer, sequences: readonly Sequence[]
   const labels: { position: number; token: number }[] = []; // position: index into `at`
   const counts: number[][] = [];
   sequences.forEach(({ ids, branches = [] }, row) => {
-    if (ids.length === 0) throw new RangeError('scoreBranches: a sequence has no tokens before its branches');
     let next = packed.starts[row]! + ids.length;
     const trunk = at.push(next - 1) - 1;
     counts.push(branches.map((branch) => branch.length));

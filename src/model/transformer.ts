@@ -42,6 +42,7 @@ interface Grid {
  * @param at indices of the tokens whose final hidden states are wanted; the last block's feed-forward runs on them only
  * @param cache keys and values to attend to before the batch's own; replaced by the grown ones when `keep` is true
  * @returns normed hidden states [at.length, hidden], and the cache when `keep`
+ * @throws RangeError for a token outside the vocabulary
  */
 export function forward(
   config: ModelConfig,
@@ -51,6 +52,8 @@ export function forward(
   options: { cache?: KeyValueCache | undefined; keep?: boolean } = {},
 ): { hidden: Tensor2D; cache?: KeyValueCache } {
   const { cache, keep = false } = options;
+  const outside = packed.ids.find((id) => id < 0 || id >= config.vocabSize); // a GPU would take zeros without a word
+  if (outside !== undefined) throw new RangeError(`token ${outside} is not in the vocabulary of ${config.vocabSize}`);
   const layers: KeyValueCache['layers'] = [];
   const hidden = tf.tidy(() => {
     const grid = layGrid(config, packed, cache?.past.width ?? 0);

@@ -1,8 +1,7 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { blockLayout, dequantise, tensorTypes, unpermuteRows } from '../../src/model/dequantise';
+import { blockLayout, dequantise, tensorTypes } from '../../src/model/dequantise';
 import { openGguf } from '../../src/model/gguf';
 import { openSafetensors } from '../../src/model/safetensors';
 import { calmError, float32Bytes, uint16Bytes } from './make-files';
@@ -86,100 +85,6 @@ describe('dequantise', () => {
       expect(calmError(() => dequantise(type, new Uint8Array(bytes * 2), block)).message).toContain(type);
     }
     expect(calmError(() => dequantise('Q4_0', new Uint8Array(18), 31)).message).toContain('31 weights');
-  });
-});
-
-describe('unpermuteRows', () => {
-  /** What llama.cpp's converter does: reshape [heads, 2, half, row], swap axes 1 and 2. */
-  function permute(rows: Float32Array, heads: number, rowLength: number): Float32Array {
-    const half = rows.length / rowLength / heads / 2;
-    const out: number[] = [];
-    for (let h = 0; h < heads; h++)
-      for (let j = 0; j < half; j++)
-        for (let s = 0; s < 2; s++)
-          for (let c = 0; c < rowLength; c++) out.push(rows[((h * 2 + s) * half + j) * rowLength + c] as number);
-    return Float32Array.from(out);
-  }
-
-  it('gives back the order 0 … 7 of one head of size 8, and of raw bytes', () => {
-    // numpy: arange(8).reshape(1, 2, 4).swapaxes(1, 2).ravel()
-    const file = [0, 4, 1, 5, 2, 6, 3, 7];
-    expect(Array.from(unpermuteRows(Float32Array.from(file), 1, 1))).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
-    const bytes = Uint8Array.from(file.flatMap((r) => [r, 10 * r]));
-    const right = [0, 1, 2, 3, 4, 5, 6, 7].flatMap((r) => [r, 10 * r]);
-    expect(Array.from(unpermuteRows(bytes, 1, 2))).toEqual(right);
-  });
-
-  it('undoes the permutation for any heads, size and row length', () => {
-    fc.assert(
-      fc.property(
-        fc.integer({ min: 1, max: 9 }),
-        fc.integer({ min: 1, max: 8 }),
-        fc.integer({ min: 1, max: 5 }),
-        (h, half, row) => {
-          const rows = Float32Array.from({ length: h * 2 * half * row }, (_, i) => i);
-          expect(unpermuteRows(permute(rows, h, row), h, row)).toEqual(rows);
-        },
-      ),
-    );
-  });
-
-  // T-10: with 8 query and 2 key-value heads, using the wrong head count for k gives fluent nonsense.
-  it('T-10: rotary scores at position 9 agree between both layouts, only with the right head counts', () => {
-    const heads = 8;
-    const kvHeads = 2;
-    const size = 8;
-    const make = (n: number, seed: number) =>
-      Float32Array.from({ length: n * size }, (_, i) => Math.sin(seed + 1.7 * i));
-    const q = make(heads, 1);
-    const k = make(kvHeads, 2);
-    const angle = (position: number, pair: number) => position * 100 ** ((-2 * pair) / size);
-    const rotate = (x: Float32Array, position: number, first: (j: number) => number, second: (j: number) => number) => {
-      const out = new Float32Array(size);
-      for (let j = 0; j < size / 2; j++) {
-        const [a, b, t] = [x[first(j)] as number, x[second(j)] as number, angle(position, j)];
-        out[first(j)] = a * Math.cos(t) - b * Math.sin(t);
-        out[second(j)] = a * Math.sin(t) + b * Math.cos(t);
-      }
-      return out;
-    };
-    const halves = (x: Float32Array, position: number) =>
-      rotate(
-        x,
-        position,
-        (j) => j,
-        (j) => j + size / 2,
-      );
-    const pairs = (x: Float32Array, position: number) =>
-      rotate(
-        x,
-        position,
-        (j) => 2 * j,
-        (j) => 2 * j + 1,
-      );
-    const scores = (qs: Float32Array, ks: Float32Array, rope: typeof halves) =>
-      Array.from({ length: heads }, (_, h) => {
-        const group = Math.floor(h / (heads / kvHeads));
-        const a = rope(qs.subarray(h * size, (h + 1) * size), 9);
-        const b = rope(ks.subarray(group * size, (group + 1) * size), 2);
-        return a.reduce((sum, v, i) => sum + v * (b[i] as number), 0);
-      });
-    const inFile = { q: permute(q, heads, 1), k: permute(k, kvHeads, 1) };
-    const right = scores(q, k, halves);
-    const close = (a: number[]) => Math.max(...a.map((v, i) => Math.abs(v - (right[i] as number))));
-    expect(close(scores(inFile.q, inFile.k, pairs))).toBeLessThan(1e-5);
-    expect(close(scores(unpermuteRows(inFile.q, heads, 1), unpermuteRows(inFile.k, kvHeads, 1), halves))).toBeLessThan(
-      1e-5,
-    );
-    expect(close(scores(unpermuteRows(inFile.q, heads, 1), unpermuteRows(inFile.k, 1, 1), halves))).toBeGreaterThan(
-      0.1,
-    );
-    expect(close(scores(inFile.q, inFile.k, halves))).toBeGreaterThan(0.1);
-  });
-
-  it('refuses heads that do not divide the rows', () => {
-    expect(calmError(() => unpermuteRows(new Float32Array(24), 5, 1)).message).toContain('5 heads');
-    expect(calmError(() => unpermuteRows(new Float32Array(9), 3, 1)).message).toContain('3 heads');
   });
 });
 

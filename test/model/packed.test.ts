@@ -1,0 +1,140 @@
+import fc from 'fast-check';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { startEngine } from '../../src/engine/backend';
+import { grow, HIDDEN, pack, type Past, type Sequence } from '../../src/model/packed';
+import { maxAbsDifference } from '../shared';
+import { allLogits, tinyModel } from './tiny-model';
+
+const ids = fc.array(fc.integer({ min: 0, max: 22 }), { minLength: 1, maxLength: 5 });
+const branch = fc.array(fc.integer({ min: 0, max: 22 }), { maxLength: 4 });
+const sequences: fc.Arbitrary<Sequence[]> = fc.array(
+  fc.record({ ids, branches: fc.array(branch, { maxLength: 3 }) }, { requiredKeys: ['ids'] }),
+  { minLength: 1, maxLength: 4 },
+);
+
+/** A cache that holds some real tokens of each row, anywhere in its grid, as padding between steps leaves it. */
+const pastOf = (rows: number) =>
+  fc.integer({ min: 1, max: 5 }).chain((width) =>
+    fc.array(fc.boolean(), { minLength: rows * width, maxLength: rows * width }).map((places): Past => {
+      const real = Uint8Array.from(places, Number);
+      const lengths = Array.from({ length: rows }, (_, r) =>
+        real.subarray(r * width, (r + 1) * width).reduce((a, b) => a + b, 0),
+      );
+      return { width, lengths, real };
+    }),
+  );
+
+interface Token {
+  row: number;
+  id: number;
+  position: number;
+  /** -1 in the trunk. */
+  branch: number;
+  order: number;
+}
+
+/** The tokens of a batch in order, each with its row, its branch and its place there. */
+function tokensOf(batch: readonly Sequence[], past?: Past): Token[] {
+  return batch.flatMap(({ ids, branches = [] }, row) =>
+    [ids, ...branches].flatMap((part, p) =>
+      part.map((id, order) => ({
+        row,
+        id,
+        branch: p - 1,
+        order,
+        position: (past?.lengths[row] ?? 0) + (p === 0 ? order : ids.length + order),
+      })),
+    ),
+  );
+}
+
+/** Whether the key comes before the query in one text: same trunk, or the query's own branch. */
+const sees = (query: Token, key: Token) =>
+  query.row === key.row && (key.branch === query.branch ? key.order <= query.order : key.branch === -1);
+
+describe('pack', () => {
+  it('keeps every token with its position in the text, and the grid finds each', () => {
+    fc.assert(
+      fc.property(sequences, (batch) => {
+        const packed = pack(batch);
+        const tokens = tokensOf(batch);
+        expect(packed.n).toBe(tokens.length);
+        expect(Array.from(packed.ids)).toEqual(tokens.map((t) => t.id));
+        expect(Array.from(packed.positions)).toEqual(tokens.map((t) => t.position));
+        expect(packed.starts).toEqual(batch.map((_, row) => tokens.findIndex((t) => t.row === row)));
+        tokens.forEach(({ row }, t) => {
+          expect(packed.sources[packed.slots[t]!]).toBe(t);
+          expect(Math.floor(packed.slots[t]! / packed.width)).toBe(row);
+        });
+      }),
+    );
+  });
+
+  it('a token sees just what stands before it in its text: the cache, its trunk, its own branch', () => {
+    const batchAndPast = sequences.chain((batch) =>
+      fc.option(pastOf(batch.length), { nil: undefined }).map((past) => [batch, past] as const),
+    );
+    fc.assert(
+      fc.property(batchAndPast, ([batch, past]) => {
+        const packed = pack(batch, past);
+        const tokens = tokensOf(batch, past);
+        const before = past?.width ?? 0;
+        const keys = before + packed.width;
+        expect(Array.from(packed.positions)).toEqual(tokens.map((t) => t.position));
+        const right = new Float32Array(packed.rows * packed.width * keys).fill(HIDDEN); // padding sees nothing
+        tokens.forEach((query, q) => {
+          const line = packed.slots[q]! * keys;
+          for (let j = 0; j < before; j++) if (past!.real[query.row * before + j]) right[line + j] = 0;
+          tokens.forEach((key, k) => {
+            if (sees(query, key)) right[line + before + (packed.slots[k]! % packed.width)] = 0;
+          });
+        });
+        expect(packed.mask).toEqual(right);
+      }),
+    );
+  });
+
+  it('refuses nothing, and a sequence without tokens', () => {
+    expect(() => pack([])).toThrow('no sequence to pack');
+    expect(() => pack([{ ids: [1] }, { ids: [], branches: [[2]] }])).toThrow('sequence 1 has no tokens');
+  });
+});
+
+describe('grow', () => {
+  it('adds up lengths and marks the real places, step after step', () => {
+    const first = grow(undefined, pack([{ ids: [1, 2, 3] }, { ids: [4] }]));
+    expect(first).toEqual({ width: 3, lengths: [3, 1], real: Uint8Array.of(1, 1, 1, 1, 0, 0) });
+    const second = grow(first, pack([{ ids: [5] }, { ids: [6] }], first));
+    expect(second).toEqual({ width: 4, lengths: [4, 2], real: Uint8Array.of(1, 1, 1, 1, 1, 0, 0, 1) });
+  });
+});
+
+describe('a packed batch', () => {
+  beforeAll(startEngine);
+
+  it('gives each text the logits it has alone, whatever is packed beside it', () => {
+    const model = tinyModel();
+    const { vocabSize } = model.config;
+    fc.assert(
+      fc.property(sequences, (batch) => {
+        const together = allLogits(model, batch);
+        const tokens = tokensOf(batch);
+        batch.forEach(({ ids, branches = [] }, row) =>
+          [[], ...branches].forEach((part, p) => {
+            const alone = allLogits(model, [{ ids: [...ids, ...part] }]);
+            tokens.forEach((token, t) => {
+              if (token.row !== row || (token.branch !== -1 && token.branch !== p - 1)) return;
+              const at = (token.branch === -1 ? token.order : token.position) * vocabSize;
+              const difference = maxAbsDifference(
+                together.subarray(t * vocabSize, (t + 1) * vocabSize),
+                alone.subarray(at, at + vocabSize),
+              );
+              expect(difference).toBeLessThan(2e-5);
+            });
+          }),
+        );
+      }),
+      { numRuns: 25 },
+    );
+  });
+});
