@@ -33,14 +33,18 @@ interface Grid {
   /** undefined when no row has padding: then token order is grid order. */
   slots: Tensor | undefined;
   sources: Tensor | undefined;
-  mask: Tensor; // [rows, 1, width, keys]
+  mask: Tensor4D; // [rows, 1, width, keys]
   rotary: RotaryTable;
+  mostScores: number;
 }
+
+const MOST_SCORES = 2 ** 24;
 
 /**
  * Runs the transformer on a packed batch.
  * @param at indices of the tokens whose final hidden states are wanted; the last block's feed-forward runs on them only
  * @param cache keys and values to attend to before the batch's own; replaced by the grown ones when `keep` is true
+ * @param mostScores attention scores computed at once; a long text is taken in parts, which bounds memory
  * @returns normed hidden states [at.length, hidden], and the cache when `keep`
  * @throws RangeError for a token outside the vocabulary
  */
@@ -49,14 +53,14 @@ export function forward(
   parameters: Parameters,
   packed: Packed,
   at: Int32Array,
-  options: { cache?: KeyValueCache | undefined; keep?: boolean } = {},
+  options: { cache?: KeyValueCache | undefined; keep?: boolean; mostScores?: number } = {},
 ): { hidden: Tensor2D; cache?: KeyValueCache } {
-  const { cache, keep = false } = options;
+  const { cache, keep = false, mostScores = MOST_SCORES } = options;
   const outside = packed.ids.find((id) => id < 0 || id >= config.vocabSize); // a GPU would take zeros without a word
   if (outside !== undefined) throw new RangeError(`token ${outside} is not in the vocabulary of ${config.vocabSize}`);
   const layers: KeyValueCache['layers'] = [];
   const hidden = tf.tidy(() => {
-    const grid = layGrid(config, packed, cache?.past.width ?? 0);
+    const grid = { ...layGrid(config, packed, cache?.past.width ?? 0), mostScores };
     let x = tf.gather(parameters.embedding as Tensor2D, tf.tensor1d(packed.ids, 'int32')); // [n, hidden]
     parameters.blocks.forEach((block, i) => {
       const chosen = i === parameters.blocks.length - 1 ? tf.tensor1d(at, 'int32') : undefined;
@@ -71,7 +75,7 @@ export function forward(
   return keep ? { hidden, cache: { layers, past: grow(cache?.past, packed) } } : { hidden };
 }
 
-function layGrid(config: ModelConfig, packed: Packed, pastWidth: number): Grid {
+function layGrid(config: ModelConfig, packed: Packed, pastWidth: number): Omit<Grid, 'mostScores'> {
   const { n, rows, width } = packed;
   const full = n === rows * width;
   const frequencies = rotaryFrequencies(config);
@@ -135,13 +139,34 @@ function attention(
   const keys = past ? tf.concat([past.keys as Tensor4D, newKeys], 2) : newKeys;
   const values = past ? tf.concat([past.values as Tensor4D, newValues], 2) : newValues;
   const across = keys.shape[2];
-  // The query heads that share a key head are stacked along the query axis, so keys are never repeated.
-  const queries = tf.reshape(tf.mul(q, 1 / Math.sqrt(headDim)), [rows, kvHeads, group * width, headDim]);
-  const scores = tf.reshape(tf.matMul(queries, keys, false, true), [rows, heads, width, across]);
-  const weights = tf.reshape(tf.softmax(tf.add(scores, grid.mask)), [rows, kvHeads, group * width, across]);
-  const mixed = tf.reshape(tf.matMul(weights, values), [rows, heads, width, headDim]);
+  const scaled = tf.mul<Tensor4D>(q, 1 / Math.sqrt(headDim));
+  const step = Math.max(1, Math.floor(grid.mostScores / (rows * heads * across)));
+  const attend = (from: number): Tensor4D =>
+    tf.tidy(() => {
+      const count = Math.min(step, width - from);
+      // No query sees a token that comes after it, so the keys end with the last query.
+      const seen = across - width + from + count;
+      const mask = part(part(grid.mask, 2, from, count), 3, 0, seen);
+      // The query heads that share a key head are stacked along the query axis, so keys are never repeated.
+      const queries = tf.reshape(part(scaled, 2, from, count), [rows, kvHeads, group * count, headDim]);
+      const scores = tf.reshape(tf.matMul(queries, part(keys, 2, 0, seen), false, true), [rows, heads, count, seen]);
+      const weights = tf.reshape(tf.softmax(tf.add(scores, mask)), [rows, kvHeads, group * count, seen]);
+      return tf.reshape(tf.matMul(weights, part(values, 2, 0, seen)), [rows, heads, count, headDim]);
+    });
+  const parts = Array.from({ length: Math.ceil(width / step) }, (_, i) => attend(i * step));
+  const mixed = parts.length === 1 ? parts[0]! : tf.concat(parts, 2);
   const flat: Tensor2D = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [rows * width, heads * headDim]);
   return { attended: grid.slots ? tf.gather(flat, grid.slots) : flat, keys, values };
+}
+
+/** `size` entries of t along one axis, from `start`. */
+function part(t: Tensor4D, axis: 2 | 3, start: number, size: number): Tensor4D {
+  if (size === t.shape[axis]) return t;
+  const begin: [number, number, number, number] = [0, 0, 0, 0];
+  const sizes: [number, number, number, number] = [...t.shape];
+  begin[axis] = start;
+  sizes[axis] = size;
+  return tf.slice(t, begin, sizes);
 }
 
 /** Logits of hidden states [p, hidden] over the vocabulary [p, vocab], or over chosen tokens only [p, tokens]. */
