@@ -5,7 +5,7 @@ import { CalmError } from './base/errors';
 import { fileError, readJson } from './base/files';
 import { unknownName } from './base/pick';
 import { startProgress } from './base/progress';
-import { startEngine, type EngineInfo } from './engine/backend';
+import { startEngine, tf, type EngineInfo, type Tensor } from './engine/backend';
 import { dispose } from './engine/tree';
 import { renderChat, tokenizerFromFolder, tokenizerFromGguf, type ChatMessage, type Tokenizer } from './data';
 import {
@@ -43,7 +43,7 @@ export async function loadModel(nameOrPath: string): Promise<LanguageModel> {
   const engine = await startEngine();
   const hash = await hashFiles(weightFiles(where));
   const name = path.basename(nameOrPath).replace(/\.gguf$/i, '');
-  const loaded = fs.statSync(where).isDirectory() ? fromFolder(where, name) : fromGguf(where, name);
+  const loaded = withoutPadding(fs.statSync(where).isDirectory() ? fromFolder(where, name) : fromGguf(where, name));
   return {
     ...loaded,
     name,
@@ -86,7 +86,12 @@ function locate(nameOrPath: string): string {
     if (fs.existsSync(file)) return file;
     throw new CalmError(`the model ${nameOrPath} is not here: ${file} does not exist`, { remedy: 'run "npm start"' });
   }
-  if (fs.existsSync(nameOrPath)) return path.resolve(nameOrPath);
+  if (fs.existsSync(nameOrPath)) {
+    const kind = fs.statSync(nameOrPath);
+    if (kind.isFile() || kind.isDirectory()) return path.resolve(nameOrPath);
+    // A pipe or device may never end.
+    throw new CalmError(`cannot read ${nameOrPath}: it is not a file`, { remedy: 'name a .gguf file or a folder' });
+  }
   if (/[\\/]|\.gguf$/i.test(nameOrPath))
     throw fileError(Object.assign(new Error(), { code: 'ENOENT' }), nameOrPath, 'read');
   throw unknownName('model', nameOrPath, Object.keys(PRESETS));
@@ -141,6 +146,21 @@ function fromFolder(folder: string, name: string): Loaded {
   } finally {
     source.close();
   }
+}
+
+/** Cuts the vocabulary's padding rows, which no text has: left in, they would take probability from real tokens. */
+function withoutPadding(loaded: Loaded): Loaded {
+  const { config, parameters, tokenizer } = loaded;
+  const { vocabSize } = tokenizer;
+  if (config.vocabSize <= vocabSize) return loaded;
+  const cut = (table: Tensor) => {
+    const kept = tf.slice(table, [0, 0], [vocabSize, -1]);
+    table.dispose();
+    return kept;
+  };
+  const { embedding, unembedding } = parameters;
+  const tables = { embedding: cut(embedding), ...(unembedding && { unembedding: cut(unembedding) }) };
+  return { tokenizer, config: { ...config, vocabSize }, parameters: { ...parameters, ...tables } };
 }
 
 function withProgress<T>(name: string, load: (on: (done: number, total: number) => void) => T): T {

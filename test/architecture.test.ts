@@ -13,6 +13,7 @@ const MAY: Record<string, readonly string[]> = {
   model: ['base', 'engine'],
   metrics: ['base', 'engine'],
   pretrained: ['base', 'engine', 'data', 'model'],
+  train: ['base', 'engine'],
   calibrate: ['base', 'engine', 'metrics'],
   evaluate: ['base', 'engine', 'data', 'model', 'metrics', 'pretrained', 'calibrate'],
   report: ['base', 'metrics', 'evaluate'],

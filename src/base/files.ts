@@ -26,9 +26,13 @@ export function fileError(error: unknown, file: string, doing: 'read' | 'write')
 /** Creates a folder and its parents. @throws CalmError */
 export function makeFolder(folder: string): void {
   try {
-    fs.mkdirSync(folder, { recursive: true });
+    // Not `recursive`: Node 20 then never returns where the system has no such place, as below /proc.
+    const parent = path.dirname(path.resolve(folder));
+    if (!fs.existsSync(parent)) makeFolder(parent);
+    if (!fs.existsSync(folder)) fs.mkdirSync(folder);
   } catch (error) {
-    throw fileError(error, folder, 'write');
+    // Another process may have made it in the meantime.
+    if (systemCode(error) !== 'EEXIST') throw fileError(error, folder, 'write');
   }
 }
 

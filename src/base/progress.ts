@@ -55,7 +55,6 @@ export function startProgress(label: string, total: number): Progress {
     const bar = new SingleBar({
       stream: process.stderr,
       format: `${label} [{bar}] {value}/{total}  {left} left  {note}`,
-      hideCursor: true,
       clearOnComplete: true,
     });
     bar.start(total, 0, { left: '?', note: '' });

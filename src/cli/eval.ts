@@ -1,11 +1,12 @@
 import type { Command } from 'commander';
 import * as path from 'node:path';
+import { UsageError } from '../base/errors';
 import { readJson } from '../base/files';
 import { calibrationFromJson } from '../calibrate';
-import type { Result } from '../evaluate';
+import type { Result, Task } from '../evaluate';
 import { resultsTable, toMarkdown } from '../report/table';
 import { naming } from './rows';
-import { finish, integer, list, oneOf } from './options';
+import { checkWritable, finish, integer, list, MOST_BINS, oneOf } from './options';
 
 interface Options {
   model: string;
@@ -14,8 +15,10 @@ interface Options {
   data?: string;
   split?: string;
   limit?: number;
+  shots: number;
   scoring: 'letter' | 'cloze' | 'continuation';
   normalisation: 'none' | 'token' | 'byte';
+  truncation: 'count' | 'error';
   chat?: boolean;
   calibration?: string;
   bins: number;
@@ -35,21 +38,29 @@ export function evaluateTasks(calm: Command): void {
     .option('--data <folder>', 'folder that holds <task>/<split>.jsonl')
     .option('--split <name>', 'the split to ask; by default the one to test on')
     .option('--limit <n>', 'the first n questions of each task', integer(1))
+    .option('--shots <k>', 'worked examples before each question, from another split where there is one', integer(0), 0)
     .option('--scoring <way>', 'letter, cloze or continuation', oneOf(['letter', 'cloze', 'continuation']), 'letter')
     .option('--normalisation <by>', 'of a cloze score: none, token or byte', oneOf(['none', 'token', 'byte']), 'none')
+    .option('--truncation <what>', 'of prompts beyond the context: count or error', oneOf(['count', 'error']), 'count')
     .option('--chat', "put questions into the model's chat template")
     .option('--calibration <file>', 'apply a temperature, as "calm fit temperature --out" writes it')
-    .option('--bins <n>', 'bins of the reliability diagram and the ECEs', integer(1), 10)
-    .option('--resamples <n>', 'bootstrap resamples behind the intervals; 0 for none', integer(0), 1000)
-    .option('--seed <s>', 'seed of the resampling', integer(0), 0)
-    .option('--batch-tokens <n>', 'tokens computed at once; bounds memory, changes no result', integer(1), 1024)
+    .option('--bins <n>', 'bins of the reliability diagram and the ECEs', integer(1, MOST_BINS), 10)
+    .option('--resamples <n>', 'bootstrap resamples behind the intervals; 0 for none', integer(0, 1_000_000), 1000)
+    .option('--seed <s>', 'seed of the examples and of the resampling', integer(0), 0)
+    .option('--batch-tokens <n>', 'tokens computed at once; bounds memory, changes no result', integer(1), 2048)
     .option('--json', 'print one JSON object')
     .action(async ({ tasks: names, calibration, out, ...options }: Options) => {
       const { evaluate, loadModel, loadTask, withTemperature, writeResults } = await import('../index.js');
-      const tasks = [];
-      for (const name of names) tasks.push(await loadTask(name, options));
+      const tasks: Task[] = [];
+      for (const name of names) {
+        const task = await loadTask(name, options);
+        // Rows and tables tell tasks apart by name.
+        if (tasks.some((other) => other.name === task.name)) throw new UsageError(`two tasks are called ${task.name}`);
+        tasks.push(task);
+      }
       const json = calibration && readJson(calibration);
       const fitted = calibration && naming(calibration, () => calibrationFromJson(json));
+      for (const file of ['results.json', 'rows.jsonl']) checkWritable(path.join(out, file));
       const model = await loadModel(options.model);
       const results: Result[] = [];
       for (const task of tasks) {

@@ -3,7 +3,7 @@ import { pick } from '../base/pick';
 import { writeFile } from '../base/files';
 import { calibrationToJson, temperatureReport } from '../calibrate';
 import { lines } from './metrics';
-import { finish, integer } from './options';
+import { finish, integer, MOST_BINS } from './options';
 import { readPredictions } from './predictions';
 
 interface Options {
@@ -20,7 +20,7 @@ export function fit(calm: Command): void {
     .description('Fit a post-hoc calibrator to predictions')
     .argument('<method>', Object.keys(METHODS).join(', '))
     .argument('<predictions>', 'rows {logits: […], label} or {probs: […], label}')
-    .option('--bins <n>', 'bins of the metrics before and after', integer(1), 10)
+    .option('--bins <n>', 'bins of the metrics before and after', integer(1, MOST_BINS), 10)
     .option('--out <file>', 'write the parameters, for "calm eval --calibration"')
     .option('--json', 'print one JSON object')
     .action((method: string, file: string, options: Options) => pick('method', method, METHODS)(file, options));

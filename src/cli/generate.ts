@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { z } from 'zod';
 import type { GenerateTextsOptions } from '../evaluate';
-import { finish, integer, number, readRows, writeRows } from './options';
+import { checkWritable, finish, integer, number, readRows, writeRows } from './options';
 import { ID, MESSAGES } from './rows';
 
 const ROW = z
@@ -24,7 +24,7 @@ export function generate(calm: Command): void {
     .requiredOption('--model <model>', 'preset, .gguf file, or folder in Hugging Face layout')
     .requiredOption('--in <file>', 'rows {id, prompt} or {id, messages}')
     .requiredOption('--out <file>', 'rows {id, texts, ids}, one text a sample')
-    .option('--samples <k>', 'texts for each prompt', integer(1), 1)
+    .option('--samples <k>', 'texts for each prompt', integer(1, 10_000), 1)
     .option('--temperature <t>', '0 is greedy; above, tokens are sampled', number(0), 0)
     .option('--top-p <p>', 'sample from the likeliest tokens that reach this probability', number(0, 1), 1)
     .option('--max-new-tokens <n>', 'the most tokens of a text', integer(1), 128)
@@ -32,6 +32,7 @@ export function generate(calm: Command): void {
     .option('--json', 'print one JSON object')
     .action(async (options: Options) => {
       const rows = await readRows(options.in, ROW, '{"id": …, "prompt": "…"} or {"id": …, "messages": […]}');
+      checkWritable(options.out);
       const { generateTexts, loadModel } = await import('../index.js');
       const model = await loadModel(options.model);
       const names = rows.map(({ row }) => String(row.id));

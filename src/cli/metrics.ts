@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { summarise, type BinRow, type CalibrationMetrics } from '../metrics';
-import { finish, integer } from './options';
+import { finish, integer, MOST_BINS } from './options';
 import { readPredictions } from './predictions';
 
 export function metrics(calm: Command): void {
@@ -8,7 +8,7 @@ export function metrics(calm: Command): void {
     .command('metrics')
     .description('Measure predictions: every calibration metric and the bins behind it')
     .argument('<predictions>', 'rows {probs: […], label} or {logits: […], label}')
-    .option('--bins <n>', 'number of bins', integer(1), 10)
+    .option('--bins <n>', 'number of bins', integer(1, MOST_BINS), 10)
     .option('--json', 'print one JSON object')
     .action(async (file: string, options: { bins: number; json?: boolean }) => {
       const { predictions } = await readPredictions(file);

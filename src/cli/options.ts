@@ -1,16 +1,22 @@
 import { InvalidArgumentError } from 'commander';
+import * as fs from 'node:fs';
 import type { z } from 'zod';
 import { CalmError } from '../base/errors';
 import { AtomicFile, readJsonl, toJson } from '../base/files';
 
-/** Parses an integer of at least `least`. */
-export function integer(least: number): (text: string) => number {
+/** Parses an integer from `least` to `most`. */
+export function integer(least: number, most = Infinity): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least) return value;
-    throw new InvalidArgumentError(`Expected an integer of at least ${least}.`);
+    if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= most) return value;
+    throw new InvalidArgumentError(
+      `Expected an integer ${most === Infinity ? `of at least ${least}` : `from ${least} to ${most}`}.`,
+    );
   };
 }
+
+/** More bins than any diagram shows; far more would not fit in memory. */
+export const MOST_BINS = 10_000;
 
 /** Parses a number from `low` to `high`. */
 export function number(low: number, high = Infinity): (text: string) => number {
@@ -60,6 +66,16 @@ export async function readRows<T>(file: string, schema: z.ZodType<T>, expected: 
     rows.push({ row: parsed.data, where });
   }
   return rows;
+}
+
+/**
+ * Fails before the work, rather than after it, where a file cannot be written. A pipe is left alone: its reader would
+ * take the closing of it for the end.
+ * @throws CalmError
+ */
+export function checkWritable(file: string): void {
+  const kind = fs.existsSync(file) ? fs.statSync(file) : undefined;
+  if (!kind || kind.isFile() || kind.isDirectory()) new AtomicFile(file).discard();
 }
 
 /** Writes a JSON-lines file, whole or not at all. @throws CalmError */

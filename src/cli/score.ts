@@ -4,7 +4,7 @@ import { CalmError } from '../base/errors';
 import type { ScoreRequest } from '../evaluate';
 import { encodePair } from '../evaluate/prompts';
 import type { LanguageModel } from '../pretrained';
-import { finish, integer, readRows, writeRows } from './options';
+import { checkWritable, finish, integer, readRows, writeRows } from './options';
 import { checkIds, ID, IDS, naming } from './rows';
 
 const ROW = z
@@ -37,10 +37,11 @@ export function score(calm: Command): void {
     .requiredOption('--model <model>', 'preset, .gguf file, or folder in Hugging Face layout')
     .requiredOption('--in <file>', 'rows {id, context | context_ids, continuation | continuation_ids}')
     .requiredOption('--out <file>', 'rows {id, logprob, is_greedy, token_logprobs}, and truncated where text was cut')
-    .option('--batch-tokens <n>', 'tokens computed at once; bounds memory, changes no result', integer(1), 1024)
+    .option('--batch-tokens <n>', 'tokens computed at once; bounds memory, changes no result', integer(1), 2048)
     .option('--json', 'print one JSON object')
     .action(async (options: Options) => {
       const rows = await readRows(options.in, ROW, '{"id": …, "context": "…", "continuation": "…"}');
+      checkWritable(options.out);
       const { loadModel, loglikelihood } = await import('../index.js');
       const model = await loadModel(options.model);
       const requests = rows.map(({ row, where }) => naming(where, () => toRequest(model, row)));

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { finish, readRows, writeRows } from './options';
+import { checkWritable, finish, readRows, writeRows } from './options';
 import { ID, MESSAGES, naming } from './rows';
 
 const ROW = z
@@ -24,9 +24,10 @@ export function tokenize(calm: Command): void {
     .option('--special-as-text', "read special tokens' markers in the text as plain characters")
     .option('--json', 'print one JSON object')
     .action(async (options: { model: string; in: string; out: string; specialAsText?: boolean; json?: boolean }) => {
+      const rows = await readRows(options.in, ROW, '{"id": …, "text": "…"} or {"id": …, "messages": […]}');
+      checkWritable(options.out);
       const { loadTokenizer, renderMessages } = await import('../index.js');
       const tokenizer = loadTokenizer(options.model);
-      const rows = await readRows(options.in, ROW, '{"id": …, "text": "…"} or {"id": …, "messages": […]}');
       let tokens = 0;
       const encoded = rows.map(({ row, where }) =>
         naming(where, () => {

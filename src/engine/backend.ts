@@ -9,7 +9,14 @@ export type Tensor4D = Tfjs.Tensor4D;
 
 /** The native binding of tfjs-node, as far as we use it. */
 export interface NativeBackend {
-  binding: { TF_Version: string; TF_ATTR_BOOL: number; TF_ATTR_TYPE: number; TF_FLOAT: number; TF_COMPLEX64: number };
+  binding: {
+    TF_Version: string;
+    TF_ATTR_BOOL: number;
+    TF_ATTR_TYPE: number;
+    TF_FLOAT: number;
+    TF_INT32: number;
+    TF_COMPLEX64: number;
+  };
   isUsingGpuDevice: boolean;
   executeSingleOutput(
     op: string,

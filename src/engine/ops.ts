@@ -19,21 +19,55 @@ export function matmul(x: Tensor2D, w: Tensor2D, transposeW = false): Tensor2D {
 /** Root-mean-square norm of each row: x [n, c] / sqrt(mean(x^2) + eps) * weight [c]. */
 export function rmsNorm(x: Tensor2D, weight: Tensor, eps: number): Tensor2D {
   return tf.tidy(() => {
-    const scale = tf.rsqrt(tf.add(tf.mean(tf.square(x), -1, true), eps)); // [n, 1]
+    const scale = tf.rsqrt(tf.add(tf.div(rowSquares(x), x.shape[1]), eps)); // [n, 1]
     return tf.mul(tf.mul(x, scale), weight);
   });
 }
 
-/** Per token the rotation of each pair of channels: [n, 1, d/2] as complex numbers, or cos and sin apart. */
+/** Sum of squares of each row, [n, 1]. TensorFlow reads x once and writes no squares. */
+function rowSquares(x: Tensor2D): Tensor {
+  const backend = native();
+  if (!backend) return tf.sum(tf.square(x), 1, true);
+  const { TF_ATTR_BOOL, TF_ATTR_TYPE, TF_FLOAT, TF_INT32 } = backend.binding;
+  const attributes = [
+    { name: 'keep_dims', type: TF_ATTR_BOOL, value: true },
+    { name: 'T', type: TF_ATTR_TYPE, value: TF_FLOAT },
+    { name: 'Tidx', type: TF_ATTR_TYPE, value: TF_INT32 },
+  ];
+  return tf.square(backend.executeSingleOutput('EuclideanNorm', attributes, [x, tf.tensor1d([1], 'int32')]));
+}
+
+/** The factor of each pair of channels: [n, heads, d/2] as complex numbers, or their parts. */
 export type RotaryTable = { complex: Tensor } | { cos: Tensor; sin: Tensor };
 
-/** The rotations for `angles` [n, d/2] in radians. */
-export function rotaryTable(angles: Float64Array, n: number): RotaryTable {
+/** What is done to one head's channels: turned by the angles or not, and scaled. */
+export interface HeadRotation {
+  turned: boolean;
+  scale: number;
+}
+
+/**
+ * The factors for `angles` [n, d/2] in radians. Every head has its own, of the full shape: queries can be scaled on the
+ * way, values pass unturned with the keys, and a product of equal shapes is thrice as fast as one that is broadcast.
+ */
+export function rotaryTable(angles: Float64Array, n: number, heads: readonly HeadRotation[]): RotaryTable {
   const half = angles.length / n;
+  const [turnedCos, turnedSin] = [angles.map(Math.cos), angles.map(Math.sin)];
+  const size = n * heads.length * half;
+  const [cos, sin] = [new Float32Array(size), new Float32Array(size)];
+  let at = 0;
+  for (let t = 0; t < n; t++) {
+    for (const { turned, scale } of heads) {
+      for (let i = t * half; i < (t + 1) * half; i++, at++) {
+        cos[at] = turned ? turnedCos[i]! * scale : scale;
+        sin[at] = turned ? turnedSin[i]! * scale : 0;
+      }
+    }
+  }
   return tf.tidy(() => {
-    const cos = tf.tensor3d(Float32Array.from(angles, Math.cos), [n, 1, half]);
-    const sin = tf.tensor3d(Float32Array.from(angles, Math.sin), [n, 1, half]);
-    return native() ? { complex: tf.complex(cos, sin) } : { cos, sin };
+    const shape: [number, number, number] = [n, heads.length, half];
+    const parts = { cos: tf.tensor3d(cos, shape), sin: tf.tensor3d(sin, shape) };
+    return native() ? { complex: tf.complex(parts.cos, parts.sin) } : parts;
   });
 }
 
@@ -72,10 +106,7 @@ export function rotate(x: Tensor, table: RotaryTable): Tensor {
   });
 }
 
-/** silu(gate) * up for a fused [n, 2c] = (gate, up): x * sigmoid(x) * up, as [n, c]. */
-export function swiGlu(gateUp: Tensor2D): Tensor2D {
-  return tf.tidy(() => {
-    const [gate, up] = tf.split(gateUp, 2, 1) as [Tensor2D, Tensor2D];
-    return tf.mul(tf.mul(gate, tf.sigmoid(gate)), up);
-  });
+/** silu(gate) * up, element by element: x * sigmoid(x) * up. */
+export function swiGlu(gate: Tensor2D, up: Tensor2D): Tensor2D {
+  return tf.tidy(() => tf.mul(tf.mul(gate, tf.sigmoid(gate)), up));
 }

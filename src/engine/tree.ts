@@ -59,6 +59,22 @@ export function combine(first: Tree, second: Tree): Tree {
   return Object.fromEntries([...new Set([...Object.keys(a), ...Object.keys(b)])].map((k) => [k, combine(a[k], b[k])]));
 }
 
+/**
+ * `fn` applied to the leaves that stand in the same places of two trees.
+ * @throws TypeError when a place has a leaf in one tree only
+ */
+export function zip(fn: (a: Tensor, b: Tensor, path: string) => Tensor, first: Tree, second: Tree): Tree {
+  const others = new Map(leaves(second));
+  const out = walk(first, '', (leaf, path) => {
+    const other = others.get(path);
+    if (!other) throw new TypeError(`zip: only the first tree has ${path || 'a leaf'}`);
+    others.delete(path);
+    return fn(leaf, other, path);
+  });
+  for (const path of others.keys()) throw new TypeError(`zip: only the second tree has ${path || 'a leaf'}`);
+  return out;
+}
+
 /** Frees every tensor of a tree. */
 export function dispose(tree: Tree): void {
   for (const [, leaf] of leaves(tree)) if (!leaf.isDisposed) leaf.dispose();

@@ -1,34 +1,59 @@
-import { UsageError } from '../base/errors';
+import { CalmError, UsageError } from '../base/errors';
+import { pick } from '../base/pick';
 import { codeVersion } from '../base/version';
 import { Random } from '../engine/random';
 import { applyTemperature } from '../calibrate';
 import { docHash } from '../data';
 import { argmax, softmax } from '../metrics';
 import type { LanguageModel } from '../pretrained';
+import { drawExamples } from './few-shot';
 import { summariseRows } from './result-metrics';
 import { scoreTask, type Scored, type ScoreOptions } from './score';
 import type { Result, Row, Task } from './types';
 
 export interface EvaluateOptions extends Partial<ScoreOptions> {
   bins?: number;
+  /** Draws the examples and the resamples. */
   seed?: number;
+  /** Whether a prompt that exceeds the model's context is cut from the left and counted (the default), or an error. */
+  truncation?: 'count' | 'error';
   /** Resamples behind each 95 % interval; 0 for none. */
   resamples?: number;
 }
 
+const SCORINGS = { letter: true, cloze: true, continuation: true };
+const NORMALISATIONS = { none: true, token: true, byte: true };
+
 /**
- * Asks a model every question of a task and measures accuracy and calibration.
+ * Asks a model every question of a task, after its examples where it has some, and measures accuracy and calibration.
  * @returns one result with its rows; probabilities are a softmax over the options
+ * @throws UsageError for a task without questions, an unknown scoring, or a normalisation that does not apply to it
  */
 export async function evaluate(model: LanguageModel, task: Task, options: EvaluateOptions = {}): Promise<Result> {
-  const { bins = 10, seed = 0, resamples = 1000, ...rest } = options;
-  const score: ScoreOptions = { scoring: 'letter', normalisation: 'none', chat: false, batchTokens: 1024, ...rest };
+  const { bins = 10, seed = 0, resamples = 1000, truncation = 'count', ...rest } = options;
+  const score: ScoreOptions = { scoring: 'letter', normalisation: 'none', chat: false, batchTokens: 2048, ...rest };
+  pick('scoring', score.scoring, SCORINGS);
+  pick('normalisation', score.normalisation, NORMALISATIONS);
+  if (score.scoring === 'letter' && score.normalisation !== 'none') {
+    throw new UsageError('letters are not normalised, each is one token', { remedy: 'score by cloze instead' });
+  }
   if (task.docs.length === 0) throw new UsageError(`the task ${task.name} has no usable questions`);
   const started = performance.now();
-  const scored = scoreTask(model, task, score);
+  const examples = drawExamples(task, Random.seed(seed).stream('few-shot'));
+  const scored = scoreTask(model, task, examples, score);
+  const cut = scored.filter(({ truncated }) => truncated > 0).length;
+  if (truncation === 'error' && cut > 0) {
+    throw new CalmError(`${cut} prompts of ${task.name} exceed the model's ${model.config.maxPositions} tokens`, {
+      remedy: 'leave them out, or let them be cut',
+    });
+  }
   const all = scored.map((s, i) => toRow(task, i, s, score));
   const rows = all.filter((row) => row.logprobs.every((lp) => Number.isFinite(lp)));
-  if (rows.length === 0) throw new UsageError(`no score of the task ${task.name} is a number`);
+  if (rows.length === 0) {
+    throw new CalmError(`no score of the task ${task.name} is a finite number`, {
+      remedy: "check the model's weights, and whether its context has room for the options",
+    });
+  }
   return {
     task: task.name,
     task_version: task.version,
@@ -36,6 +61,7 @@ export async function evaluate(model: LanguageModel, task: Task, options: Evalua
     split: task.split,
     scoring: score.scoring,
     normalisation: score.normalisation,
+    shots: task.fewShot?.shots ?? 0,
     calibration: 'uncalibrated',
     model: model.name,
     model_hash: model.hash,
@@ -52,7 +78,8 @@ export async function evaluate(model: LanguageModel, task: Task, options: Evalua
   };
 }
 
-function toRow(task: Task, i: number, { logprobs, promptHash, truncated }: Scored, { scoring }: ScoreOptions): Row {
+function toRow(task: Task, i: number, scored: Scored, { scoring, normalisation }: ScoreOptions): Row {
+  const { logprobs, raw, promptHash, truncated } = scored;
   const doc = task.docs[i]!;
   const prediction = argmax(logprobs);
   return {
@@ -61,13 +88,14 @@ function toRow(task: Task, i: number, { logprobs, promptHash, truncated }: Score
     doc_hash: docHash(doc),
     prompt_hash: promptHash,
     logprobs,
+    ...(normalisation !== 'none' && { raw_logprobs: raw }),
     probs: softmax(logprobs),
     label: doc.answer,
     prediction,
     correct: prediction === doc.answer,
     truncated,
     ...(scoring === 'continuation' && {
-      prediction_norm: argmax(logprobs.map((lp, k) => lp / doc.choices[k]!.length)),
+      prediction_norm: argmax(raw.map((lp, k) => lp / [...doc.choices[k]!].length)), // characters, as Python counts
     }),
   };
 }
@@ -80,7 +108,7 @@ export function withTemperature(result: Result, temperature: number, options: Ev
     ...result,
     calibration: 'temperature',
     temperature,
-    ...summariseRows(rows, { bins, resamples, random: Random.seed(result.seed).stream('bootstrap') }),
+    ...summariseRows(rows, { bins, resamples, random: Random.seed(result.seed).stream('bootstrap'), temperature }),
     rows,
   };
 }

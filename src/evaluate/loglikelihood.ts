@@ -29,7 +29,7 @@ export interface BatchOptions {
 /** Runs `work` on batches of similar length, longest first, and shows how many of `lengths` are done. */
 export function inBatches(
   lengths: readonly number[],
-  { batchTokens = 1024, label = 'scoring' }: BatchOptions,
+  { batchTokens = 2048, label = 'scoring' }: BatchOptions,
   work: (items: number[]) => void,
 ): void {
   const progress = startProgress(label, lengths.length);
@@ -48,7 +48,10 @@ interface Group {
   requests: number[];
 }
 
-/** Scores continuations; requests that share a context (the options of a question) compute it once. */
+/**
+ * Scores continuations; requests that share a context (the options of a question) compute it once.
+ * @throws RangeError for a context or continuation without tokens: nothing would score a perfect 0
+ */
 export function loglikelihood(
   model: Transformer,
   requests: readonly ScoreRequest[],
@@ -57,6 +60,7 @@ export function loglikelihood(
   const out = new Array<LogLikelihood>(requests.length);
   const groups = new Map<string, Group>();
   const truncated = requests.map(({ context, continuation }, i) => {
+    if (context.length === 0 || continuation.length === 0) throw new RangeError('loglikelihood: nothing to score');
     // The last token is only predicted, never read, so it needs no place.
     const room = model.config.maxPositions - (continuation.length - 1);
     if (room < 1) {

@@ -1,6 +1,6 @@
 import { toJson } from '../base/files';
 import type { Random } from '../engine/random';
-import { auroc, bootstrapInterval, confEce, cwEce, summarise } from '../metrics';
+import { auroc, bootstrapInterval, confEce, cwEce, logSoftmax, summarise } from '../metrics';
 import type { Metric, Result, Row } from './types';
 
 /** What one item adds to each metric. */
@@ -26,10 +26,18 @@ function standardError(values: readonly number[]): number | null {
 /** 0.975 quantile of the standard normal distribution. */
 const Z = 1.959964;
 
-/** Every metric of rows, with standard errors and 95 % bootstrap intervals over items. */
+/**
+ * Every metric of rows, with standard errors and 95 % bootstrap intervals over items.
+ * @param temperature the one behind the rows' probabilities: the NLL is taken before they underflow to 0
+ */
 export function summariseRows(
   rows: readonly Row[],
-  { bins, resamples, random }: { bins: number; resamples: number; random: Random },
+  {
+    bins,
+    resamples,
+    random,
+    temperature = 1,
+  }: { bins: number; resamples: number; random: Random; temperature?: number },
 ): Pick<Result, 'metrics' | 'bins' | 'binning'> {
   const {
     bins: tables,
@@ -37,11 +45,11 @@ export function summariseRows(
     n: _n,
     ...values
   } = summarise({ probs: rows.map((r) => r.probs), labels: rows.map((r) => r.label) }, { bins });
-  const items = rows.map(({ probs, label, correct }): Item => ({
+  const items = rows.map(({ logprobs, probs, label, correct }): Item => ({
     confidence: Math.max(...probs),
     correct: correct ? 1 : 0,
     brier: probs.reduce((sum, p, j) => sum + (p - (j === label ? 1 : 0)) ** 2, 0),
-    nll: -Math.log(probs[label]!),
+    nll: -logSoftmax(logprobs, temperature)[label]!,
     probs,
     label,
   }));
@@ -86,7 +94,7 @@ export function summariseRows(
     rms_ece: plain(values.rms_ece),
     smooth_ece: plain(values.smooth_ece),
     brier: average('brier', values.brier, false),
-    nll: average('nll', values.nll, false),
+    nll: average('nll', mean(items.map((i) => i.nll)), false),
     auroc: { ...plain(values.auroc, true), interval: percentile((s) => auroc(...pairs(s))) },
   };
   if (rows.every((r) => r.prediction_norm !== undefined)) {

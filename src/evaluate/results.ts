@@ -31,6 +31,7 @@ const schema = z.object({
       split: z.string(),
       scoring: z.enum(['letter', 'cloze', 'continuation']),
       normalisation: z.enum(['none', 'token', 'byte']),
+      shots: z.number().default(0), // absent in the results of versions without examples
       calibration: z.string(),
       temperature: number.optional(),
       model: z.string(),
@@ -60,8 +61,9 @@ export type ResultSummary = Omit<Result, 'rows'>;
  */
 export function writeResults(folder: string, results: readonly Result[]): void {
   const rows = new AtomicFile(path.join(folder, 'rows.jsonl'));
-  const summary = new AtomicFile(path.join(folder, 'results.json'));
+  let summary: AtomicFile | undefined;
   try {
+    summary = new AtomicFile(path.join(folder, 'results.json'));
     for (const { rows: items, scoring, calibration } of results) {
       for (const row of items) rows.write(`${toJson({ ...row, scoring, calibration })}\n`);
     }
@@ -70,7 +72,7 @@ export function writeResults(folder: string, results: readonly Result[]): void {
     summary.commit();
   } finally {
     rows.discard();
-    summary.discard();
+    summary?.discard();
   }
 }
 

@@ -3,7 +3,8 @@ import { lastLogits } from '../model';
 import { logSoftmax } from '../metrics';
 import { renderMessages, type LanguageModel } from '../pretrained';
 import { inBatches, loglikelihood } from './loglikelihood';
-import { encodePair, letterPrompt, letterTokens } from './prompts';
+import type { ChoiceQuestion } from '../data';
+import { encodePair, letterPrompt, LETTERS, letterTokens, withExamples, withLead } from './prompts';
 import type { Normalisation, Scoring, Task } from './types';
 
 export interface ScoreOptions {
@@ -19,30 +20,48 @@ export interface ScoreOptions {
 export interface Scored {
   /** Per option; see `Row.logprobs`. */
   logprobs: number[];
+  /** Per option, before any normalisation. */
+  raw: number[];
   promptHash: string;
   truncated: number;
 }
 
-/** Scores every question of a task, in the order of its docs. Progress with an ETA is shown. */
-export function scoreTask(model: LanguageModel, task: Task, options: ScoreOptions): Scored[] {
+/**
+ * Scores every question of a task, in the order of its docs, after its examples. Progress with an ETA is shown.
+ * @param examples per question, those that stand before it
+ */
+export function scoreTask(
+  model: LanguageModel,
+  task: Task,
+  examples: readonly (readonly ChoiceQuestion[])[],
+  options: ScoreOptions,
+): Scored[] {
   const batching = { batchTokens: options.batchTokens, label: `${task.name} by ${options.scoring}` };
   const asked = (prompt: string) =>
     options.chat ? renderMessages(model, [{ role: 'user', content: prompt }]) : prompt;
   return options.scoring === 'letter'
-    ? scoreLetters(model, task, asked, batching)
-    : scoreCloze(model, task, asked, options.normalisation, batching);
+    ? scoreLetters(model, task, examples, asked, batching)
+    : scoreCloze(model, task, examples, asked, options.normalisation, batching);
 }
 
 type Asked = (prompt: string) => string;
+type Examples = readonly (readonly ChoiceQuestion[])[];
 type Batching = { batchTokens: number; label: string };
 
 function hash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16);
 }
 
-function scoreLetters(model: LanguageModel, task: Task, asked: Asked, batching: Batching): Scored[] {
-  const items = task.docs.map((doc) => {
-    const prompt = asked(letterPrompt(doc));
+function scoreLetters(
+  model: LanguageModel,
+  task: Task,
+  examples: Examples,
+  asked: Asked,
+  batching: Batching,
+): Scored[] {
+  const show = (doc: ChoiceQuestion) => ({ prompt: letterPrompt(doc), answer: LETTERS[doc.answer]! });
+  const items = task.docs.map((doc, i) => {
+    const prompt = asked(withExamples(examples[i]!, show, letterPrompt(doc)));
     const all = model.tokenizer.encode(prompt);
     const ids = all.slice(-model.config.maxPositions);
     return { prompt, ids, truncated: all.length - ids.length, options: doc.choices.length };
@@ -56,7 +75,7 @@ function scoreLetters(model: LanguageModel, task: Task, asked: Asked, batching: 
     lastLogits(model, prompts, letters).forEach((logits, j) => {
       const { prompt, truncated, options } = items[batch[j]!]!;
       const logprobs = logSoftmax(Array.from(logits.subarray(0, options)));
-      scored[batch[j]!] = { logprobs, promptHash: hash(prompt), truncated };
+      scored[batch[j]!] = { logprobs, raw: logprobs, promptHash: hash(prompt), truncated };
     });
   });
   return scored;
@@ -65,15 +84,16 @@ function scoreLetters(model: LanguageModel, task: Task, asked: Asked, batching: 
 function scoreCloze(
   model: LanguageModel,
   task: Task,
+  examples: Examples,
   asked: Asked,
   normalisation: Normalisation,
   batching: Batching,
 ): Scored[] {
-  const prompts = task.docs.map((doc) => asked(task.prompt(doc)));
-  const requests = task.docs.map((doc, i) => {
-    const lead = /\s$/.test(prompts[i]!) ? '' : ' ';
-    return doc.choices.map((choice) => encodePair(model.tokenizer, prompts[i]!, `${lead}${choice}`));
-  });
+  const show = (doc: ChoiceQuestion) => ({ prompt: task.prompt(doc), answer: doc.choices[doc.answer]! });
+  const prompts = task.docs.map((doc, i) => asked(withExamples(examples[i]!, show, task.prompt(doc))));
+  const requests = task.docs.map((doc, i) =>
+    doc.choices.map((choice) => encodePair(model.tokenizer, prompts[i]!, withLead(prompts[i]!, choice))),
+  );
   const found = loglikelihood(model, requests.flat(), batching);
   let next = 0;
   return task.docs.map((doc, i) => {
@@ -84,6 +104,7 @@ function scoreCloze(
     };
     return {
       logprobs: mine.map(({ logProb }, k) => logProb / divisor(k)),
+      raw: mine.map(({ logProb }) => logProb),
       promptHash: hash(prompts[i]!),
       truncated: Math.max(...mine.map(({ truncated }) => truncated)),
     };

@@ -4,6 +4,7 @@ import { UsageError } from '../base/errors';
 import { pick, unknownName } from '../base/pick';
 import { PACKAGE_ROOT } from '../base/presets';
 import { readQuestions, type ChoiceQuestion } from '../data';
+import { poolSplit } from './few-shot';
 import type { Task } from './types';
 
 interface Recipe {
@@ -13,7 +14,8 @@ interface Recipe {
   prompt: (doc: ChoiceQuestion) => string;
 }
 
-const QUESTION = (doc: ChoiceQuestion) => `Question: ${doc.question}\nAnswer:`;
+const QUESTION = ({ passage, question }: ChoiceQuestion) =>
+  `${passage ? `${passage}\n` : ''}Question: ${question}\nAnswer:`;
 const BARE = (doc: ChoiceQuestion) => doc.question;
 
 /** Multiple-choice tasks by name; their rows are `DATA/<name>/<split>.jsonl`. Prompts are lm-evaluation-harness's. */
@@ -39,6 +41,11 @@ export interface TaskOptions {
   split?: string;
   /** The first n questions. */
   limit?: number;
+  /**
+   * Worked examples before each question, from the task's `train` split, else `validation` or `dev`, else from the
+   * split that is asked. Which ones depends on the seed of the evaluation.
+   */
+  shots?: number;
 }
 
 /** Names that `loadTask` knows without a data folder's help. */
@@ -51,56 +58,82 @@ export function taskNames(): string[] {
  * Rows that cannot be used (say, two equal options) are counted in `skipped`, never dropped silently.
  * @throws UsageError for an unknown name (the nearest are suggested), a missing folder or split
  */
-export async function loadTask(name: string, options: TaskOptions = {}): Promise<Task> {
-  const { file, split, recipe, task } = find(name, options);
-  const { questions, skipped } = await readQuestions(file, { limit: options.limit, invalid: 'skip' });
-  return { name: task, version: recipe.version, source: file, split, docs: questions, skipped, prompt: recipe.prompt };
+export async function loadTask(name: string, { data, split, limit, shots = 0 }: TaskOptions = {}): Promise<Task> {
+  if (!Number.isSafeInteger(shots) || shots < 0) throw new UsageError(`shots is ${shots}, not a number of examples`);
+  const { task, recipe, ...found } = find(name, data, split);
+  const { questions, skipped } = await readQuestions(found.file, { limit, invalid: 'skip' });
+  const { version, prompt } = recipe;
+  const loaded: Task = {
+    name: task,
+    version,
+    source: found.file,
+    split: found.split,
+    docs: questions,
+    skipped,
+    prompt,
+  };
+  if (shots === 0) return loaded;
+  const pool = await readQuestions(found.pool.file, { invalid: 'skip' });
+  return { ...loaded, fewShot: { shots, split: found.pool.split, pool: pool.questions } };
 }
 
-function find(
-  name: string,
-  { data, split }: TaskOptions,
-): { file: string; split: string; recipe: Recipe; task: string } {
-  if (name.endsWith('.jsonl')) {
-    return { file: name, split: path.basename(name, '.jsonl'), recipe: OWN, task: path.basename(name, '.jsonl') };
-  }
-  if (name === 'starter' && data === undefined) {
-    const folder = path.join(PACKAGE_ROOT, 'datasets', 'starter', 'mcq');
-    return {
-      ...splitFile(folder, RECIPES['starter'] as Recipe, split),
-      recipe: RECIPES['starter'] as Recipe,
-      task: name,
-    };
-  }
-  if (data === undefined) {
+interface Split {
+  file: string;
+  split: string;
+}
+
+interface Found extends Split {
+  task: string;
+  recipe: Recipe;
+  /** Where examples come from. */
+  pool: Split;
+}
+
+function find(name: string, data: string | undefined, split: string | undefined): Found {
+  if (name.endsWith('.jsonl')) return single(name, path.basename(name, '.jsonl'), split);
+  const starter = path.join(PACKAGE_ROOT, 'datasets', 'starter', 'mcq');
+  if (data === undefined && name !== 'starter') {
     pick('task', name, RECIPES);
     throw new UsageError(`the task ${name} needs its rows`, {
       remedy: `name the folder that holds ${name}/ with --data DIR`,
     });
   }
-  if (!fs.existsSync(data)) throw new UsageError(`the data folder ${data} does not exist`, { remedy: 'check --data' });
-  if (!fs.statSync(data).isDirectory()) throw new UsageError(`${data} is not a folder`, { remedy: 'check --data' });
-  const recipe = RECIPES[name] ?? OWN;
-  const folder = path.join(data, name);
-  if (fs.existsSync(folder) && fs.statSync(folder).isDirectory()) {
-    return { ...splitFile(folder, recipe, split), recipe, task: name };
+  if (data !== undefined) {
+    const isFolder = (where: string) => fs.existsSync(where) && fs.statSync(where).isDirectory();
+    if (!fs.existsSync(data))
+      throw new UsageError(`the data folder ${data} does not exist`, { remedy: 'check --data' });
+    if (!isFolder(data)) throw new UsageError(`${data} is not a folder`, { remedy: 'check --data' });
+    const folder = path.join(data, name);
+    if (isFolder(folder)) return ofFolder(folder, name, split);
+    if (fs.existsSync(`${folder}.jsonl`)) return single(`${folder}.jsonl`, name, split);
+    const here = fs.readdirSync(data).map((entry) => entry.replace(/\.jsonl$/, ''));
+    if (name !== 'starter') throw unknownName(`task of ${data}`, name, [...new Set([...here, 'starter'])]);
   }
-  const single = path.join(data, `${name}.jsonl`);
-  if (fs.existsSync(single)) return { file: single, split: split ?? 'all', recipe, task: name };
-  const here = fs.readdirSync(data).map((entry) => entry.replace(/\.jsonl$/, ''));
-  if (Object.hasOwn(RECIPES, name)) {
-    throw new UsageError(`${data} has no ${name}`, { remedy: `there are: ${here.sort().join(', ') || 'no files'}` });
-  }
-  throw unknownName('task', name, [...new Set([...here, 'starter'])]);
+  return ofFolder(starter, name, split);
 }
 
-function splitFile(folder: string, recipe: Recipe, split: string | undefined): { file: string; split: string } {
+const recipeOf = (task: string) => (Object.hasOwn(RECIPES, task) && RECIPES[task]) || OWN;
+
+/** A task that is one file, without splits. */
+function single(file: string, task: string, split: string | undefined): Found {
+  if (split !== undefined) {
+    throw new UsageError(`${file} is one file, without a split "${split}"`, { remedy: 'leave the split out' });
+  }
+  const all = { file, split: 'all' };
+  return { ...all, task, recipe: recipeOf(task), pool: all };
+}
+
+/** A task that is a folder with a file for each split. */
+function ofFolder(folder: string, task: string, split: string | undefined): Found {
   const there = fs
     .readdirSync(folder)
     .filter((f) => f.endsWith('.jsonl'))
-    .map((f) => f.replace(/\.jsonl$/, ''));
-  const chosen = split ?? recipe.splits.find((s) => there.includes(s)) ?? there.sort()[0];
+    .map((f) => f.replace(/\.jsonl$/, ''))
+    .sort();
+  const recipe = recipeOf(task);
+  const chosen = split ?? [...recipe.splits, ...OWN.splits].find((s) => there.includes(s)) ?? there[0];
   if (chosen === undefined) throw new UsageError(`${folder} has no .jsonl files`);
-  if (!there.includes(chosen)) throw unknownName(`split of ${path.basename(folder)}`, chosen, there);
-  return { file: path.join(folder, `${chosen}.jsonl`), split: chosen };
+  if (!there.includes(chosen)) throw unknownName(`split of ${task}`, chosen, there);
+  const of = (name: string): Split => ({ file: path.join(folder, `${name}.jsonl`), split: name });
+  return { ...of(chosen), task, recipe, pool: of(poolSplit(there, chosen)) };
 }

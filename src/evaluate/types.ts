@@ -12,6 +12,15 @@ export type Scoring = 'letter' | 'cloze' | 'continuation';
 /** What a summed log-probability is divided by before the softmax over options. */
 export type Normalisation = 'none' | 'token' | 'byte';
 
+/** Worked examples that stand before each question. */
+export interface FewShot {
+  /** How many. */
+  shots: number;
+  /** The split they are drawn from. */
+  split: string;
+  pool: readonly ChoiceQuestion[];
+}
+
 /** A benchmark as an object literal. */
 export interface Task {
   name: string;
@@ -24,6 +33,8 @@ export interface Task {
   skipped: readonly { line: number; reason: string }[];
   /** The text before an option when options are scored as continuations. */
   prompt: (doc: ChoiceQuestion) => string;
+  /** Where the worked examples before each question come from; none when absent. */
+  fewShot?: FewShot;
 }
 
 /** One item's answer. */
@@ -34,6 +45,8 @@ export interface Row {
   prompt_hash: string;
   /** Per option: log-softmax over the letters, or the (normalised) log-probability of the continuation. */
   logprobs: number[];
+  /** With a normalisation: the log-probabilities before it. */
+  raw_logprobs?: number[];
   /** softmax of `logprobs` over the options, after the calibration named in the result. */
   probs: number[];
   label: number;
@@ -62,6 +75,8 @@ export interface Result {
   split: string;
   scoring: Scoring;
   normalisation: Normalisation;
+  /** Worked examples before each question. */
+  shots: number;
   /** `uncalibrated`, or the method that changed the probabilities, such as `temperature`. */
   calibration: string;
   /** The temperature applied, if one was. */

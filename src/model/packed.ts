@@ -6,7 +6,7 @@ export interface Sequence {
 
 /**
  * Sequences packed without padding: the linear layers see the `n` real tokens only. For attention the tokens of
- * sequence r are laid out as row r of a [rows, width] grid, whose `mask` says who sees whom.
+ * sequence r are laid out as row r of a [rows, width] grid, whose `hidden` says who sees whom.
  */
 export interface Packed {
   /** Real tokens in the batch. */
@@ -18,10 +18,10 @@ export interface Packed {
   width: number;
   /** Where in the flattened grid each token stands. */
   slots: Int32Array; // [n]
-  /** Which token fills each place of the grid; padding repeats token 0, which the mask hides. */
+  /** Which token fills each place of the grid; padding repeats token 0, which is hidden. */
   sources: Int32Array; // [rows * width]
-  /** 0 where the query (second axis) sees the key (third axis), else HIDDEN. */
-  mask: Float32Array; // [rows, width, past + width]
+  /** 1 where the query (second axis) does not see the key (third axis), else 0; a byte each, for long texts. */
+  hidden: Uint8Array; // [rows, width, past + width]
   /** Index of the first token of each sequence. */
   starts: number[];
 }
@@ -34,9 +34,6 @@ export interface Past {
   /** 1 where a place of the grid holds a real token, [rows, width]. */
   real: Uint8Array;
 }
-
-/** Finite, so that a grid row which is all padding stays a number. */
-export const HIDDEN = -1e30;
 
 /**
  * Packs sequences; with `past` they continue the rows of a cache.
@@ -56,7 +53,7 @@ export function pack(sequences: readonly Sequence[], past?: Past): Packed {
   const positions = new Int32Array(n);
   const slots = new Int32Array(n);
   const sources = new Int32Array(rows * width);
-  const mask = new Float32Array(rows * width * keys).fill(HIDDEN);
+  const hidden = new Uint8Array(rows * width * keys).fill(1);
   const starts: number[] = [];
   let at = 0;
   sequences.forEach((sequence, row) => {
@@ -72,9 +69,9 @@ export function pack(sequences: readonly Sequence[], past?: Past): Packed {
         slots[at] = slot;
         sources[slot] = at;
         const line = slot * keys;
-        for (let j = 0; j < pastWidth; j++) if (past?.real[row * pastWidth + j] === 1) mask[line + j] = 0;
-        mask.fill(0, line + pastWidth, line + pastWidth + (firstSeen === 0 ? offset + 1 : trunk));
-        if (firstSeen > 0) mask.fill(0, line + pastWidth + firstSeen, line + pastWidth + offset + 1);
+        for (let j = 0; j < pastWidth; j++) if (past?.real[row * pastWidth + j] === 1) hidden[line + j] = 0;
+        hidden.fill(0, line + pastWidth, line + pastWidth + (firstSeen === 0 ? offset + 1 : trunk));
+        if (firstSeen > 0) hidden.fill(0, line + pastWidth + firstSeen, line + pastWidth + offset + 1);
         at++;
         offset++;
       });
@@ -82,7 +79,7 @@ export function pack(sequences: readonly Sequence[], past?: Past): Packed {
     place(sequence.ids, 0);
     for (const branch of sequence.branches ?? []) place(branch, offset);
   });
-  return { n, ids, positions, rows, width, slots, sources, mask, starts };
+  return { n, ids, positions, rows, width, slots, sources, hidden, starts };
 }
 
 /** The cache's grid once a packed batch has been appended to it. */

@@ -58,11 +58,12 @@ const QUIET = '#8a8a8a';
 
 /** The panel of one result: `classwise_total` bins unless `kind` asks for top-choice confidence. */
 export function panelOf(result: ReportedResult, kind: DiagramKind = 'classwise_total'): Panel {
-  const { temperature } = result;
+  const { temperature, shots = 0 } = result;
+  const examples = shots > 0 ? `, ${shots} ${shots > 1 ? 'examples' : 'example'}` : '';
   const fitted = temperature === undefined ? '' : `, T = ${temperature.toFixed(2)}`;
   return {
     title: `${result.model}, ${result.calibration}`,
-    subtitle: `${result.task}, ${result.scoring} scoring${fitted}`,
+    subtitle: `${result.task}, ${result.scoring} scoring${examples}${fitted}`,
     kind,
     n: result.n,
     bins: result.bins[kind],

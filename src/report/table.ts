@@ -26,6 +26,7 @@ const COLUMNS: Record<string, Column> = {
   model: { header: 'Model' },
   task: { header: 'Task' },
   scoring: { header: 'Scoring' },
+  shots: { header: 'Shots', number: integer },
   calibration: { header: 'Calibration' },
   n: { header: 'n', number: integer },
   ...METRICS,
@@ -33,17 +34,18 @@ const COLUMNS: Record<string, Column> = {
 };
 
 /**
- * One flat row a result: who and what, then accuracy (a fraction), conf_ece, cw_ece, brier (0 to 2), nll (nats) and
+ * One flat row a result: who and what (with the number of examples where any result has some), then accuracy (a fraction), conf_ece, cw_ece, brier (0 to 2), nll (nats) and
  * auroc, then the temperature where any result has one, then `<metric>_lo` and `<metric>_hi`, the 95 % interval, of each
  * metric where any result has one. What a result lacks is null.
  */
 export function resultsTable(results: readonly ReportedResult[]): Row[] {
   const names = Object.keys(METRICS);
   const intervals = names.filter((name) => results.some((result) => result.metrics[name]?.interval));
+  const shots = results.some((result) => (result.shots ?? 0) > 0);
   const temperature = results.some((result) => typeof result.temperature === 'number');
   return results.map((result) => {
     const { model, task, scoring, calibration, n, metrics } = result;
-    const row: Row = { model, task, scoring, calibration, n };
+    const row: Row = { model, task, scoring, ...(shots && { shots: result.shots ?? 0 }), calibration, n };
     for (const name of names) row[name] = metrics[name]?.value ?? null;
     if (temperature) row['temperature'] = result.temperature ?? null;
     for (const name of intervals) {

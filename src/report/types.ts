@@ -4,7 +4,8 @@ import type { Result } from '../evaluate/types';
 export type ReportedResult = Pick<
   Result,
   'model' | 'task' | 'scoring' | 'calibration' | 'temperature' | 'n' | 'metrics' | 'bins'
->;
+> &
+  Partial<Pick<Result, 'shots'>>;
 
 /** One flat row of a table, frame or CSV file. */
 export type Row = Record<string, string | number | boolean | null>;

@@ -21,7 +21,10 @@ export function opsCases(seed: number): OpsCase[] {
   const weight = values(k);
   const angles = Float64Array.from({ length: n * half }, () => 100 * random.normal());
   const q = values(n * heads * 2 * half);
-  const gateUp = values(n * 2 * m, 10);
+  const gates = values(n * m, 10);
+  const ups = values(n * m, 10);
+  // One head in two passes unturned; each has its scale.
+  const rotations = Array.from({ length: heads }, (_, h) => ({ turned: h % 2 === 0, scale: 1 / (1 + h) }));
   const wTransposed = Array.from({ length: m * k }, (_, i) => w[(i % k) * m + Math.floor(i / k)]!);
   const grid = (rows: number, columns: number, at: (row: number, column: number) => number) =>
     Array.from({ length: rows * columns }, (_, i) => at(Math.floor(i / columns), i % columns));
@@ -57,20 +60,21 @@ export function opsCases(seed: number): OpsCase[] {
       shape: [n, heads, 2 * half],
       // Channels 2i and 2i + 1 are one complex number, turned by the angle of token and i.
       right: grid(n * heads, 2 * half, (row, c) => {
-        const angle = angles[Math.floor(row / heads) * half + (c >> 1)]!;
-        const [a, b] = [q[row * 2 * half + (c & ~1)]!, q[row * 2 * half + (c | 1)]!];
+        const { turned, scale } = rotations[row % heads]!;
+        const angle = turned ? angles[Math.floor(row / heads) * half + (c >> 1)]! : 0;
+        const [a, b] = [scale * q[row * 2 * half + (c & ~1)]!, scale * q[row * 2 * half + (c | 1)]!];
         return c % 2 === 0 ? a * Math.cos(angle) - b * Math.sin(angle) : a * Math.sin(angle) + b * Math.cos(angle);
       }),
-      run: () => rotate(tf.tensor3d(q, [n, heads, 2 * half]), rotaryTable(angles, n)),
+      run: () => rotate(tf.tensor3d(q, [n, heads, 2 * half]), rotaryTable(angles, n, rotations)),
     },
     {
       name: 'swiGlu',
       shape: [n, m],
       right: grid(n, m, (r, c) => {
-        const gate = gateUp[r * 2 * m + c]!;
-        return (gate / (1 + Math.exp(-gate))) * gateUp[r * 2 * m + m + c]!;
+        const gate = gates[r * m + c]!;
+        return (gate / (1 + Math.exp(-gate))) * ups[r * m + c]!;
       }),
-      run: () => swiGlu(tf.tensor2d(gateUp, [n, 2 * m])),
+      run: () => swiGlu(tf.tensor2d(gates, [n, m]), tf.tensor2d(ups, [n, m])),
     },
   ];
 }

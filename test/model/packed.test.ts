@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { startEngine } from '../../src/engine/backend';
-import { grow, HIDDEN, pack, type Past, type Sequence } from '../../src/model/packed';
+import { grow, pack, type Past, type Sequence } from '../../src/model/packed';
 import { maxAbsDifference } from '../shared';
 import { allLogits, tinyModel } from './tiny-model';
 
@@ -81,7 +81,7 @@ describe('pack', () => {
         const before = past?.width ?? 0;
         const keys = before + packed.width;
         expect(Array.from(packed.positions)).toEqual(tokens.map((t) => t.position));
-        const right = new Float32Array(packed.rows * packed.width * keys).fill(HIDDEN); // padding sees nothing
+        const right = new Uint8Array(packed.rows * packed.width * keys).fill(1); // padding sees nothing
         tokens.forEach((query, q) => {
           const line = packed.slots[q]! * keys;
           for (let j = 0; j < before; j++) if (past!.real[query.row * before + j]) right[line + j] = 0;
@@ -89,7 +89,7 @@ describe('pack', () => {
             if (sees(query, key)) right[line + before + (packed.slots[k]! % packed.width)] = 0;
           });
         });
-        expect(packed.mask).toEqual(right);
+        expect(packed.hidden).toEqual(right);
       }),
     );
   });

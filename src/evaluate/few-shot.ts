@@ -1,0 +1,47 @@
+import { UsageError } from '../base/errors';
+import { dedupe, docHash, normaliseQuestion, type ChoiceQuestion } from '../data';
+import type { Random } from '../engine/random';
+import type { Task } from './types';
+
+/** The splits to draw examples from, the best first; another than the one that is evaluated, where there is one. */
+const POOLS = ['train', 'validation', 'dev'];
+
+/** Which of the splits `there` examples come from when `evaluated` is asked. */
+export function poolSplit(there: readonly string[], evaluated: string): string {
+  return POOLS.find((split) => split !== evaluated && there.includes(split)) ?? evaluated;
+}
+
+/** What makes two questions the same, so that one would give away the answer of the other. */
+const content = ({ question, passage = '' }: ChoiceQuestion) =>
+  JSON.stringify([normaliseQuestion(question), normaliseQuestion(passage)]);
+
+/**
+ * Draws the examples of each question: never the question itself or one of the same content (whatever its id and
+ * options), and none twice. They depend on the seed and the question, not on its neighbours.
+ * @throws UsageError when the pool has too few other questions
+ */
+export function drawExamples({ name, docs, fewShot }: Task, random: Random): ChoiceQuestion[][] {
+  if (!fewShot) return docs.map(() => []);
+  const { shots, split } = fewShot;
+  const pool = dedupe(fewShot.pool).kept;
+  const contents = pool.map(content);
+  const count = new Map<string, number>();
+  for (const key of contents) count.set(key, (count.get(key) ?? 0) + 1);
+  return docs.map((doc) => {
+    const own = content(doc);
+    const left = pool.length - (count.get(own) ?? 0);
+    if (left < shots) {
+      throw new UsageError(
+        `${name}: ${shots} examples cannot be drawn from the ${left} other questions of the split ${split}`,
+        { remedy: 'ask for fewer shots' },
+      );
+    }
+    const stream = random.stream(docHash(doc));
+    const chosen = new Set<number>();
+    while (chosen.size < shots) {
+      const i = stream.integer(pool.length);
+      if (contents[i] !== own) chosen.add(i);
+    }
+    return [...chosen].map((i) => pool[i]!);
+  });
+}
