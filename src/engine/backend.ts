@@ -12,6 +12,7 @@ export interface NativeBackend {
   binding: {
     TF_Version: string;
     TF_ATTR_BOOL: number;
+    TF_ATTR_INT: number;
     TF_ATTR_TYPE: number;
     TF_FLOAT: number;
     TF_INT32: number;

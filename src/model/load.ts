@@ -113,8 +113,8 @@ export function loadParameters(
       ),
       attentionOut: keep(() => tf.transpose(matrix('attentionOut', hiddenSize, heads * headDim))),
       mlpNorm: vector('mlpNorm'),
-      gate: keep(() => tf.transpose(matrix('gate', intermediateSize, hiddenSize))),
-      up: keep(() => tf.transpose(matrix('up', intermediateSize, hiddenSize))),
+      gate: keep(() => matrix('gate', intermediateSize, hiddenSize)),
+      up: keep(() => matrix('up', intermediateSize, hiddenSize)),
       down: keep(() => tf.transpose(matrix('down', hiddenSize, intermediateSize))),
     };
   };

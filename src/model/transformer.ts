@@ -1,17 +1,28 @@
 import { CalmError } from '../base/errors';
-import { tf, type Tensor, type Tensor1D, type Tensor2D, type Tensor4D } from '../engine/backend';
-import { matmul, rmsNorm, rotaryTable, rotate, swiGlu, type RotaryTable } from '../engine/ops';
+import { tf, type Tensor, type Tensor2D, type Tensor4D } from '../engine/backend';
+import {
+  batchMatmul,
+  constants,
+  gatherRows,
+  matmul,
+  rmsNorm,
+  rotaryTable,
+  rotate,
+  swiGlu,
+  type Constants,
+  type RotaryTable,
+} from '../engine/ops';
 import { rotaryFrequencies, type ModelConfig } from './config';
 import { grow, type Packed, type Past } from './packed';
 
-/** One block's weights, stored [in, out]; query and key channels in the interleaved rotary layout. */
+/** One block's weights, stored [in, out] unless said otherwise; query and key channels in the interleaved rotary layout. */
 export interface Block {
   attentionNorm: Tensor; // [hidden]
   qkv: Tensor; // [hidden, (heads + 2 kvHeads) * headDim]
   attentionOut: Tensor; // [heads * headDim, hidden]
   mlpNorm: Tensor; // [hidden]
-  gate: Tensor; // [hidden, intermediate]
-  up: Tensor; // [hidden, intermediate]
+  gate: Tensor; // [intermediate, hidden]: rows of `hidden` are read faster than those of a power of 2
+  up: Tensor; // [intermediate, hidden]
   down: Tensor; // [intermediate, hidden]
 }
 
@@ -30,19 +41,26 @@ export interface KeyValueCache {
   past: Past;
 }
 
+/** Queries `from` to `from + count` of every row: their attention is computed at once. */
+interface Part {
+  /** No query sees a token that comes after it, so the keys end with the last query. */
+  seen: number;
+  /** Which head of which token (a row of [n * (heads + 2 kvHeads), headDim]) each query is. */
+  queries: Tensor; // [rows, kvHeads, group * count]
+  /** What is added to the scores: 0 where a query sees a key. */
+  mask: () => Tensor4D; // [rows, 1, group * count, seen]
+}
+
+/** How the tokens of a batch are laid out for attention: the same for all layers. */
 interface Grid {
   packed: Packed;
-  /** What the scores of queries `from` to `from + count` have added to them, [rows, 1, count, seen]. */
-  mask(from: number, count: number, seen: number): Tensor;
+  shared: Constants;
   rotary: RotaryTable;
-  /** Which head of which token (a row of [n * (heads + 2 kvHeads), headDim]) stands in each place of the grid. */
-  queries: Tensor1D; // [rows * heads * width]
-  keys: Tensor1D; // [rows * kvHeads * width]
-  values: Tensor1D;
-  /** The way back: which row of [rows * heads * width, headDim] is each head of each token. */
-  tokens: Tensor1D; // [n * heads]
-  /** Queries whose attention is computed at once. */
-  step: number;
+  keys: Tensor; // [rows, kvHeads, width], as `queries`
+  values: Tensor;
+  parts: Part[];
+  /** The way back: where each head of each token stands in the outputs of all parts. */
+  tokens: Tensor; // [n, heads]
 }
 
 const MOST_SCORES = 2 ** 24;
@@ -79,7 +97,7 @@ export function forward(
       if (keys && values) layers.push({ keys: tf.keep(keys), values: tf.keep(values) });
       previous.dispose();
     });
-    return rmsNorm(x, parameters.norm, config.normEps);
+    return rmsNorm(x, parameters.norm, grid.shared);
   });
   return keep ? { hidden, cache: { layers, past: grow(cache?.past, packed) } } : { hidden };
 }
@@ -93,41 +111,55 @@ function layGrid(config: ModelConfig, packed: Packed, pastWidth: number, mostSco
     for (let i = 0; i < half; i++) angles[t * half + i] = packed.positions[t]! * frequencies[i]!;
   }
   const { heads, kvHeads, headDim } = config;
+  const group = heads / kvHeads;
   const all = heads + 2 * kvHeads;
   const rotations = Array.from({ length: all }, (_, h) =>
     // Scores are divided by sqrt(d): done here, to the queries, it costs nothing.
     ({ turned: h < heads + kvHeads, scale: h < heads ? 1 / Math.sqrt(headDim) : 1 }),
   );
-  const rowsOf = (first: number, count: number) => {
-    const index = new Int32Array(rows * count * width);
+  /** The rows of `count` tokens of every row of the grid, for `number` heads from `first` on. */
+  const rowsOf = (first: number, number: number, from = 0, count = width) => {
+    const index = new Int32Array(rows * number * count);
     for (let row = 0, at = 0; row < rows; row++) {
-      for (let head = first; head < first + count; head++) {
-        for (let w = 0; w < width; w++) index[at++] = packed.sources[row * width + w]! * all + head;
+      for (let head = first; head < first + number; head++) {
+        for (let w = from; w < from + count; w++) index[at++] = packed.sources[row * width + w]! * all + head;
       }
     }
-    return tf.tensor1d(index, 'int32');
+    return index;
   };
+  const across = pastWidth + width;
+  const hidden = tf.tensor4d(packed.hidden, [rows, 1, width, across], 'bool');
+  const step = Math.min(width, Math.max(1, Math.floor(mostScores / (rows * heads * across))));
+  const parts = Array.from({ length: Math.ceil(width / step) }, (_, i): Part => {
+    const from = i * step;
+    const count = Math.min(step, width - from);
+    const seen = pastWidth + from + count;
+    const mask = (): Tensor4D =>
+      tf.tidy(() => {
+        const mine = tf.cast(tf.slice(hidden, [0, 0, from, 0], [rows, 1, count, seen]), 'float32');
+        return tf.tile<Tensor4D>(tf.mul<Tensor4D>(mine, HIDDEN), [1, 1, group, 1]);
+      });
+    // Made once for all layers, but for long texts, whose mask in float32 would be the largest tensor of all.
+    const once = step === width ? mask() : undefined;
+    const queries = tf.tensor3d(rowsOf(0, heads, from, count), [rows, kvHeads, group * count], 'int32');
+    return { seen, queries, mask: () => once ?? mask() };
+  });
   const back = new Int32Array(n * heads);
   for (let t = 0, at = 0; t < n; t++) {
     const w = packed.slots[t]! % width;
-    const first = (packed.slots[t]! - w) * heads + w; // (row * heads) * width + w
-    for (let h = 0; h < heads; h++) back[at++] = first + h * width;
+    const row = (packed.slots[t]! - w) / width;
+    const from = w - (w % step);
+    const count = Math.min(step, width - from);
+    for (let h = 0; h < heads; h++) back[at++] = rows * heads * from + (row * heads + h) * count + (w - from);
   }
-  const across = pastWidth + width;
-  const hidden = tf.tensor4d(packed.hidden, [rows, 1, width, across], 'bool');
-  const added = (t: Tensor) => tf.mul(tf.cast(t, 'float32'), HIDDEN);
-  const step = Math.max(1, Math.floor(mostScores / (rows * heads * across)));
-  // Made once for all layers, but for long texts, whose mask in float32 would be the largest tensor of all.
-  const whole = step < width ? undefined : added(hidden);
   return {
     packed,
-    mask: (from, count, seen) => whole ?? added(part(part(hidden, 2, from, count), 3, 0, seen)),
-    step,
+    shared: constants(config.hiddenSize, config.normEps),
     rotary: rotaryTable(angles, n, rotations),
-    queries: rowsOf(0, heads),
-    keys: rowsOf(heads, kvHeads),
-    values: rowsOf(heads + kvHeads, kvHeads),
-    tokens: tf.tensor1d(back, 'int32'),
+    keys: tf.tensor3d(rowsOf(heads, kvHeads), [rows, kvHeads, width], 'int32'),
+    values: tf.tensor3d(rowsOf(heads + kvHeads, kvHeads), [rows, kvHeads, width], 'int32'),
+    parts,
+    tokens: tf.tensor2d(back, [n, heads], 'int32'),
   };
 }
 
@@ -142,13 +174,13 @@ function runBlock(
 ): { out: Tensor2D; keys: Tensor | undefined; values: Tensor | undefined } {
   let kept: { keys: Tensor; values: Tensor } | undefined;
   const out = tf.tidy(() => {
-    const normed = rmsNorm(x, block.attentionNorm, config.normEps);
+    const normed = rmsNorm(x, block.attentionNorm, grid.shared);
     const { attended, keys, values } = attention(config, block, normed, grid, past);
     if (keep) kept = { keys: tf.keep(keys), values: tf.keep(values) };
     const pick = (t: Tensor2D) => (chosen ? tf.gather(t, chosen) : t);
     const middle = tf.add<Tensor2D>(pick(x), matmul(pick(attended), block.attentionOut as Tensor2D));
-    const inner = rmsNorm(middle, block.mlpNorm, config.normEps);
-    const gated = swiGlu(matmul(inner, block.gate as Tensor2D), matmul(inner, block.up as Tensor2D));
+    const inner = rmsNorm(middle, block.mlpNorm, grid.shared);
+    const gated = swiGlu(matmul(inner, block.gate as Tensor2D, true), matmul(inner, block.up as Tensor2D, true));
     return tf.add<Tensor2D>(middle, matmul(gated, block.down as Tensor2D));
   });
   return { out, keys: kept?.keys, values: kept?.values };
@@ -163,48 +195,24 @@ function attention(
   past: { keys: Tensor; values: Tensor } | undefined,
 ): { attended: Tensor2D; keys: Tensor; values: Tensor } {
   const { heads, kvHeads, headDim } = config;
-  const { n, rows, width } = grid.packed;
-  const group = heads / kvHeads;
+  const { n, rows } = grid.packed;
   const qkv = matmul(x, block.qkv as Tensor2D); // [n, (heads + 2 kvHeads) * headDim]
-  const rotated = tf.reshape(rotate(tf.reshape(qkv, [n, heads + 2 * kvHeads, headDim]), grid.rotary), [-1, headDim]);
-  const place = (index: Tensor1D, count: number): Tensor4D =>
-    tf.reshape(tf.gather(rotated, index), [rows, count, width, headDim]);
-  const q = place(grid.queries, heads);
-  const newKeys = place(grid.keys, kvHeads);
-  const newValues = place(grid.values, kvHeads);
+  const rotated = rotate(qkv, grid.rotary);
+  const place = (index: Tensor): Tensor4D => gatherRows(rotated, index, grid.shared);
+  const [newKeys, newValues] = [place(grid.keys), place(grid.values)];
   const keys = past ? tf.concat([past.keys as Tensor4D, newKeys], 2) : newKeys;
   const values = past ? tf.concat([past.values as Tensor4D, newValues], 2) : newValues;
-  const across = keys.shape[2];
-  const attend = (from: number): Tensor4D =>
-    tf.tidy(() => {
-      const count = Math.min(grid.step, width - from);
-      // No query sees a token that comes after it, so the keys end with the last query.
-      const seen = across - width + from + count;
+  const outputs = grid.parts.map(({ seen, queries, mask }) =>
+    tf.tidy((): Tensor2D => {
+      const first = (t: Tensor4D) =>
+        seen === t.shape[2] ? t : tf.slice(t, [0, 0, 0, 0], [rows, kvHeads, seen, headDim]);
       // The query heads that share a key head are stacked along the query axis, so keys are never repeated.
-      const queries = tf.reshape(part(q, 2, from, count), [rows, kvHeads, group * count, headDim]);
-      const scores = tf.reshape(tf.matMul(queries, part(keys, 2, 0, seen), false, true), [rows, heads, count, seen]);
-      const weights = tf.reshape(tf.softmax(tf.add(scores, grid.mask(from, count, seen))), [
-        rows,
-        kvHeads,
-        group * count,
-        seen,
-      ]);
-      return tf.reshape(tf.matMul(weights, part(values, 2, 0, seen)), [rows, heads, count, headDim]);
-    });
-  const parts = Array.from({ length: Math.ceil(width / grid.step) }, (_, i) => attend(i * grid.step));
-  const mixed = parts.length === 1 ? parts[0]! : tf.concat(parts, 2);
-  const attended = tf.gather(tf.reshape(mixed, [-1, headDim]), grid.tokens); // [n * heads, headDim]
+      const scores = batchMatmul(place(queries), first(keys), true); // [rows, kvHeads, group * count, seen]
+      return tf.reshape(batchMatmul(tf.softmax(tf.add<Tensor4D>(scores, mask())), first(values)), [-1, headDim]);
+    }),
+  );
+  const attended = gatherRows(outputs.length === 1 ? outputs[0]! : tf.concat(outputs), grid.tokens, grid.shared);
   return { attended: tf.reshape(attended, [n, heads * headDim]), keys, values };
-}
-
-/** `size` entries of t along one axis, from `start`. */
-function part(t: Tensor4D, axis: 2 | 3, start: number, size: number): Tensor4D {
-  if (size === t.shape[axis]) return t;
-  const begin: [number, number, number, number] = [0, 0, 0, 0];
-  const sizes: [number, number, number, number] = [...t.shape];
-  begin[axis] = start;
-  sizes[axis] = size;
-  return tf.slice(t, begin, sizes);
 }
 
 /** Logits of hidden states [p, hidden] over the vocabulary [p, vocab], or over chosen tokens only [p, tokens]. */

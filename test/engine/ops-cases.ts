@@ -1,5 +1,5 @@
 import { tf, type Tensor } from '../../src/engine/backend';
-import { matmul, rmsNorm, rotaryTable, rotate, swiGlu } from '../../src/engine/ops';
+import { batchMatmul, constants, gatherRows, matmul, rmsNorm, rotaryTable, rotate, swiGlu } from '../../src/engine/ops';
 import { Random } from '../../src/engine/random';
 
 /** One op on random input: what the engine gives, and the same from its formula in float64. */
@@ -47,17 +47,29 @@ export function opsCases(seed: number): OpsCase[] {
       run: () => matmul(tf.tensor2d(x, [n, k]), tf.tensor2d(wTransposed, [m, k]), true),
     },
     {
+      name: 'batchMatmul, transposed',
+      shape: [1, 1, n, m],
+      right: product,
+      run: () => batchMatmul(tf.tensor4d(x, [1, 1, n, k]), tf.tensor4d(wTransposed, [1, 1, m, k]), true),
+    },
+    {
+      name: 'gatherRows',
+      shape: [1, 2, k],
+      right: [...x.slice(-k), ...x.slice(0, k)],
+      run: () => gatherRows(tf.tensor2d(x, [n, k]), tf.tensor2d([[n - 1, 0]], [1, 2], 'int32'), constants(k, eps)),
+    },
+    {
       name: 'rmsNorm',
       shape: [n, k],
       right: grid(n, k, (r, c) => {
         const meanSquare = sum(k, (i) => x[r * k + i]! ** 2) / k;
         return (x[r * k + c]! / Math.sqrt(meanSquare + eps)) * weight[c]!;
       }),
-      run: () => rmsNorm(tf.tensor2d(x, [n, k]), tf.tensor1d(weight), eps),
+      run: () => rmsNorm(tf.tensor2d(x, [n, k]), tf.tensor1d(weight), constants(k, eps)),
     },
     {
       name: 'rotate',
-      shape: [n, heads, 2 * half],
+      shape: [n * heads, 2 * half],
       // Channels 2i and 2i + 1 are one complex number, turned by the angle of token and i.
       right: grid(n * heads, 2 * half, (row, c) => {
         const { turned, scale } = rotations[row % heads]!;
@@ -65,7 +77,7 @@ export function opsCases(seed: number): OpsCase[] {
         const [a, b] = [scale * q[row * 2 * half + (c & ~1)]!, scale * q[row * 2 * half + (c | 1)]!];
         return c % 2 === 0 ? a * Math.cos(angle) - b * Math.sin(angle) : a * Math.sin(angle) + b * Math.cos(angle);
       }),
-      run: () => rotate(tf.tensor3d(q, [n, heads, 2 * half]), rotaryTable(angles, n, rotations)),
+      run: () => rotate(tf.tensor2d(q, [n, heads * 2 * half]), rotaryTable(angles, n, rotations)),
     },
     {
       name: 'swiGlu',

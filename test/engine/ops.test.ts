@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { startEngine, tf, type Tensor2D } from '../../src/engine/backend';
 import { tensorsKept } from '../../src/engine/leaks';
-import { matmul, rmsNorm, rotaryTable, rotate, swiGlu } from '../../src/engine/ops';
+import { constants, matmul, rmsNorm, rotaryTable, rotate, swiGlu } from '../../src/engine/ops';
 import { opsCases, opsError } from './ops-cases';
 
 const HEADS = [{ turned: true, scale: 1 }];
@@ -22,13 +22,13 @@ describe('ops', () => {
 
   it('rmsNorm of zeros is zeros', () => {
     tf.tidy(() => {
-      expect(Array.from(rmsNorm(tf.zeros([1, 3]), tf.ones([3]), 1e-5).dataSync())).toEqual([0, 0, 0]);
+      expect(Array.from(rmsNorm(tf.zeros([1, 3]), tf.ones([3]), constants(3, 1e-5)).dataSync())).toEqual([0, 0, 0]);
     });
   });
 
   it('rotate by 0 changes nothing, by a quarter turn swaps a pair with a sign', () => {
     tf.tidy(() => {
-      const x = tf.tensor3d([1, 2, 3, 4], [1, 1, 4]);
+      const x = tf.tensor2d([[1, 2, 3, 4]]);
       const turned = rotate(x, rotaryTable(Float64Array.of(0, Math.PI / 2), 1, HEADS)).dataSync();
       expect([turned[0], turned[1]]).toEqual([1, 2]);
       expect(turned[2]).toBeCloseTo(-4, 6);
@@ -45,10 +45,14 @@ describe('ops', () => {
 
   it('keep their result and nothing else, outside any tidy', async () => {
     const matrix: Tensor2D = tf.ones([2, 4]);
-    const [x, row, table] = [tf.ones([2, 1, 4]), tf.ones([4]), rotaryTable(new Float64Array(4), 2, HEADS)];
+    const [row, table, shared] = [
+      tf.ones([4]),
+      rotaryTable(new Float64Array(4), 2, HEADS),
+      constants(4, 1e-5),
+    ] as const;
     expect(await tensorsKept(() => matmul(matrix, matrix, true).dispose())).toBe(0);
-    expect(await tensorsKept(() => rmsNorm(matrix, row, 1e-5).dispose())).toBe(0);
-    expect(await tensorsKept(() => rotate(x, table).dispose())).toBe(0);
+    expect(await tensorsKept(() => rmsNorm(matrix, row, shared).dispose())).toBe(0);
+    expect(await tensorsKept(() => rotate(matrix, table).dispose())).toBe(0);
     expect(await tensorsKept(() => swiGlu(matrix, matrix).dispose())).toBe(0);
     expect(await tensorsKept(() => tf.dispose(rotaryTable(new Float64Array(4), 2, HEADS)))).toBe(0);
   });

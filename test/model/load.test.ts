@@ -169,8 +169,8 @@ describe('loadParameters', () => {
     expect(shapes).toMatchObject({
       embedding: [VOCAB, HIDDEN],
       'blocks.1.qkv': [HIDDEN, (HEADS + 2 * KV_HEADS) * HEAD_DIM],
-      'blocks.1.gate': [HIDDEN, MIDDLE],
-      'blocks.1.up': [HIDDEN, MIDDLE],
+      'blocks.1.gate': [MIDDLE, HIDDEN],
+      'blocks.1.up': [MIDDLE, HIDDEN],
       'blocks.1.down': [MIDDLE, HIDDEN],
       unembedding: [VOCAB, HIDDEN],
     });
