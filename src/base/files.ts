@@ -25,14 +25,15 @@ export function fileError(error: unknown, file: string, doing: 'read' | 'write')
 
 /** Creates a folder and its parents. @throws CalmError */
 export function makeFolder(folder: string): void {
+  const isFolder = () => fs.statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
   try {
+    if (isFolder()) return;
     // Not `recursive`: Node 20 then never returns where the system has no such place, as below /proc.
-    const parent = path.dirname(path.resolve(folder));
-    if (!fs.existsSync(parent)) makeFolder(parent);
-    if (!fs.existsSync(folder)) fs.mkdirSync(folder);
+    makeFolder(path.dirname(path.resolve(folder)));
+    fs.mkdirSync(folder);
   } catch (error) {
-    // Another process may have made it in the meantime.
-    if (systemCode(error) !== 'EEXIST') throw fileError(error, folder, 'write');
+    if (systemCode(error) === 'EEXIST' && isFolder()) return; // another process made it in the meantime
+    throw fileError(error, folder, 'write');
   }
 }
 

@@ -91,8 +91,12 @@ describe('AtomicFile', () => {
   it('names what is in the way of its folder', () => {
     writeFile(file, '');
     expect(() => new AtomicFile(path.join(file, 'below.txt'))).toThrow(`cannot write ${file}: something else`);
-    expect(() => makeFolder(path.join(file, 'a', 'b'))).toThrow('a part of the path is not a folder');
+    expect(() => makeFolder(path.join(file, 'a', 'b'))).toThrow(`cannot write ${file}: something else`);
   });
+});
+
+it.skipIf(process.platform !== 'linux')('makeFolder gives up below /proc, where nothing can be made', () => {
+  expect(() => makeFolder('/proc/none/below')).toThrow('cannot write /proc/none');
 });
 
 describe('fileError', () => {
