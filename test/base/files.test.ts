@@ -91,7 +91,7 @@ describe('AtomicFile', () => {
   it('names what is in the way of its folder', () => {
     writeFile(file, '');
     expect(() => new AtomicFile(path.join(file, 'below.txt'))).toThrow(`cannot write ${file}: something else`);
-    expect(() => makeFolder(path.join(file, 'a', 'b'))).toThrow(`cannot write ${file}: something else`);
+    expect(() => makeFolder(path.join(file, 'a', 'b'))).toThrow('a part of the path is not a folder');
   });
 });
 
