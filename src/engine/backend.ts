@@ -51,7 +51,7 @@ export const tf: typeof Tfjs = (() => {
       // eslint-disable-next-line @typescript-eslint/no-require-imports -- may fail: the native library is linked by setup
       return require('@tensorflow/tfjs-node-gpu') as typeof Tfjs;
     } catch (error) {
-      linkError = (error as Error).message.split('\n')[0];
+      linkError = (error as Error).message.split('\n')[0]?.replace(/[.\s]+$/, '');
       if (asked)
         throw new CalmError(`TensorFlow is not linked: ${linkError}`, { remedy: 'run "npm start"', cause: error });
     }
