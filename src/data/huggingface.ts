@@ -1,19 +1,10 @@
 import { createRequire } from 'node:module';
+import type { AddedToken } from './added-tokens';
 
 // Both packages carry a CommonJS build, but their type declarations are marked as ES modules, which TypeScript refuses
 // to import from CommonJS, and name no file extensions, so that it does not find their parts. Hence a `require`, and the
 // types of what is used here.
 const load = createRequire(__filename);
-
-export interface LibraryAddedToken {
-  id: number;
-  content: string;
-  special: boolean;
-  normalized: boolean;
-  single_word: boolean;
-  lstrip: boolean;
-  rstrip: boolean;
-}
 
 /** Words to the tokens (not ids) they consist of. */
 export interface LibraryModel {
@@ -30,7 +21,7 @@ export interface LibraryTokenizer {
   pre_tokenizer: { pre_tokenize(text: string, options: { section_index: number }): string[] } | null;
   model: LibraryModel;
   decoder: object | null;
-  get_added_tokens_decoder(): Map<number, LibraryAddedToken>;
+  get_added_tokens_decoder(): Map<number, AddedToken>;
   decode(ids: number[], options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean }): string;
 }
 

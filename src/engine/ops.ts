@@ -29,10 +29,7 @@ export function batchMatmul(a: Tensor4D, b: Tensor4D, transposeB = false): Tenso
   return backend.executeSingleOutput('BatchMatMulV2', attributes, [a, b]) as Tensor4D;
 }
 
-/**
- * Small tensors that the ops of one forward pass share: to make one takes tfjs as long as a small op.
- * @param channels c of the norms; @param eps of the norms
- */
+/** Small tensors that the ops of one forward pass share: to make one takes tfjs as long as a small op. */
 export interface Constants {
   zero: Tensor; // int32, the axis of a gather
   rows: Tensor; // int32 [1], the axis of a sum over channels
@@ -40,6 +37,7 @@ export interface Constants {
   eps: Tensor;
 }
 
+/** The constants of a pass whose norms are over c = `channels` channels with `eps`. */
 export function constants(channels: number, eps: number): Constants {
   return {
     zero: tf.scalar(0, 'int32'),
