@@ -1,6 +1,6 @@
 import { startProgress } from '../base/progress';
 import { lengthBuckets } from '../data';
-import { scoreBranches, type Transformer } from '../model';
+import { scoreBranches, withSharedPrefix, type Prefix, type Transformer } from '../model';
 
 /** Token ids of a text (not empty) and of what continues it. */
 export interface ScoreRequest {
@@ -26,18 +26,32 @@ export interface BatchOptions {
   label?: string;
 }
 
-/** Runs `work` on batches of similar length, longest first, and shows how many of `lengths` are done. */
+/** Tokens of a shared prefix that a batch repeats, one copy a row: bounds the memory of its keys and values. */
+const MOST_COPIES = 2 ** 16;
+
+/**
+ * Runs `work` on batches of similar length, longest first, and shows how many of `texts` are done. What all texts begin
+ * with is computed once.
+ * @param more tokens that each text's branches add to it
+ */
 export function inBatches(
-  lengths: readonly number[],
+  model: Transformer,
+  texts: readonly (readonly number[])[],
+  more: readonly number[],
   { batchTokens = 2048, label = 'scoring' }: BatchOptions,
-  work: (items: number[]) => void,
+  work: (items: number[], prefix: Prefix | undefined) => void,
 ): void {
-  const progress = startProgress(label, lengths.length);
-  let done = 0;
-  for (const items of lengthBuckets(lengths, { maxTokens: batchTokens }).batches) {
-    work(items);
-    progress.update((done += items.length));
-  }
+  const progress = startProgress(label, texts.length);
+  withSharedPrefix(model, texts, (prefix) => {
+    const shared = prefix?.length ?? 0;
+    const lengths = texts.map((ids, i) => ids.length - shared + more[i]!);
+    const maxRows = shared > 0 ? Math.max(1, Math.floor(MOST_COPIES / shared)) : Infinity;
+    let done = 0;
+    for (const items of lengthBuckets(lengths, { maxTokens: batchTokens, maxRows }).batches) {
+      work(items, prefix);
+      progress.update((done += items.length));
+    }
+  });
   progress.stop();
 }
 
@@ -76,10 +90,11 @@ export function loglikelihood(
     return context.length - ids.length;
   });
   const all = [...groups.values()];
-  const lengths = all.map(({ ids, branches }) => ids.length + branches.reduce((sum, b) => sum + b.length, 0));
-  inBatches(lengths, options, (batch) => {
+  const contexts = all.map(({ ids }) => ids);
+  const added = all.map(({ branches }) => branches.reduce((sum, b) => sum + b.length, 0));
+  inBatches(model, contexts, added, options, (batch, prefix) => {
     const mine = batch.map((g) => all[g]!);
-    scoreBranches(model, mine).forEach((continuations, g) =>
+    scoreBranches(model, mine, prefix).forEach((continuations, g) =>
       continuations.forEach(({ tokenLogProbs, greedy }, b) => {
         const i = mine[g]!.requests[b]!;
         const logProb = tokenLogProbs.reduce((a, lp) => a + lp, 0);

@@ -69,10 +69,11 @@ function scoreLetters(
   const most = Math.max(...items.map((item) => item.options));
   const letters = letterTokens(model.tokenizer, most, items[0]?.prompt ?? '');
   const scored = new Array<Scored>(items.length);
-  const lengths = items.map((item) => item.ids.length);
-  inBatches(lengths, batching, (batch) => {
+  const texts = items.map((item) => item.ids);
+  const more = items.map(() => 0);
+  inBatches(model, texts, more, batching, (batch, prefix) => {
     const prompts = batch.map((i) => items[i]!.ids);
-    lastLogits(model, prompts, letters).forEach((logits, j) => {
+    lastLogits(model, prompts, letters, prefix).forEach((logits, j) => {
       const { prompt, truncated, options } = items[batch[j]!]!;
       const logprobs = logSoftmax(Array.from(logits.subarray(0, options)));
       scored[batch[j]!] = { logprobs, raw: logprobs, promptHash: hash(prompt), truncated };

@@ -1,6 +1,7 @@
 import { CalmError } from '../base/errors';
 import type { Random } from '../engine/random';
 import { tf } from '../engine/backend';
+import { disposeCache } from './cache';
 import { pack } from './packed';
 import type { Transformer } from './score';
 import { forward, unembed, type KeyValueCache } from './transformer';
@@ -98,8 +99,4 @@ function sample(logits: Float32Array, temperature: number, topP: number, u: numb
   let left = u * nucleus;
   for (let i = 0; i < size; i++) if ((left -= weights[likely[i]!]!) < 0) return likely[i]!;
   return likely[size - 1]!;
-}
-
-function disposeCache(cache: KeyValueCache | undefined): void {
-  for (const layer of cache?.layers ?? []) tf.dispose([layer.keys, layer.values]);
 }

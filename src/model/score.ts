@@ -1,7 +1,8 @@
 import { tf, type Tensor2D } from '../engine/backend';
+import { afterPrefix, type Prefix } from './cache';
 import type { ModelConfig } from './config';
-import { pack, type Sequence } from './packed';
-import { forward, unembed, type Parameters } from './transformer';
+import { pack, type Packed, type Sequence } from './packed';
+import { forward, unembed, type KeyValueCache, type Parameters } from './transformer';
 
 /** What every function here needs of a model. */
 export interface Transformer {
@@ -15,6 +16,7 @@ const LOGIT_ROWS = 128;
 /**
  * Logits at the last token of each prompt.
  * @param tokens the vocabulary entries wanted; all when absent
+ * @param prefix what every prompt begins with, already computed
  * @returns one Float32Array per prompt, [tokens.length] or [vocab]
  * @throws RangeError for an empty prompt
  */
@@ -22,11 +24,14 @@ export function lastLogits(
   model: Transformer,
   prompts: readonly (readonly number[])[],
   tokens?: Int32Array,
+  prefix?: Prefix,
 ): Float32Array[] {
-  const packed = pack(prompts.map((ids) => ({ ids })));
+  const sequences = prompts.map((ids) => ({ ids }));
+  const { rest, cache } = afterPrefix(sequences, prefix);
+  const packed = pack(rest, cache?.past);
   const last = Int32Array.from(packed.starts, (_, row) => (packed.starts[row + 1] ?? packed.n) - 1);
   const logits = tf.tidy(() =>
-    unembed(model.parameters, forward(model.config, model.parameters, packed, last).hidden, tokens),
+    unembed(model.parameters, forward(model.config, model.parameters, packed, last, { cache }).hidden, tokens),
   );
   const flat = logits.dataSync<'float32'>();
   logits.dispose();
@@ -44,14 +49,16 @@ export interface Continuation {
 
 /**
  * Scores the branches of each sequence: log p(branch | ids), token by token. The shared part is computed once.
+ * @param prefix what the ids of every sequence begin with, already computed
  * @throws RangeError when some `ids` are empty, for a first token needs something to condition on
  */
-export function scoreBranches(model: Transformer, sequences: readonly Sequence[]): Continuation[][] {
-  const packed = pack(sequences);
+export function scoreBranches(model: Transformer, sequences: readonly Sequence[], prefix?: Prefix): Continuation[][] {
+  const { rest, cache } = afterPrefix(sequences, prefix);
+  const packed = pack(rest, cache?.past);
   const at: number[] = []; // packed index of each scored position
   const labels: { position: number; token: number }[] = []; // position: index into `at`
   const counts: number[][] = [];
-  sequences.forEach(({ ids, branches = [] }, row) => {
+  rest.forEach(({ ids, branches = [] }, row) => {
     let next = packed.starts[row]! + ids.length;
     const trunk = at.push(next - 1) - 1;
     counts.push(branches.map((branch) => branch.length));
@@ -63,7 +70,7 @@ export function scoreBranches(model: Transformer, sequences: readonly Sequence[]
       next += branch.length;
     }
   });
-  const scores = scorePositions(model, forwardAt(model, packed, at), labels);
+  const scores = scorePositions(model, forwardAt(model, packed, at, cache), labels);
   let read = 0;
   return counts.map((lengths) =>
     lengths.map((length) => {
@@ -73,8 +80,8 @@ export function scoreBranches(model: Transformer, sequences: readonly Sequence[]
   );
 }
 
-function forwardAt(model: Transformer, packed: ReturnType<typeof pack>, at: number[]): Tensor2D {
-  return forward(model.config, model.parameters, packed, Int32Array.from(at)).hidden;
+function forwardAt(model: Transformer, packed: Packed, at: number[], cache: KeyValueCache | undefined): Tensor2D {
+  return forward(model.config, model.parameters, packed, Int32Array.from(at), { cache }).hidden;
 }
 
 /**

@@ -129,7 +129,8 @@ describe('a packed batch', () => {
                 together.subarray(t * vocabSize, (t + 1) * vocabSize),
                 alone.subarray(at, at + vocabSize),
               );
-              expect(difference).toBeLessThan(2e-5);
+              // Logits reach ±20 here, so this is some 20 units in the last place.
+              expect(difference).toBeLessThan(1e-4);
             });
           }),
         );

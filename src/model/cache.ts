@@ -1,0 +1,66 @@
+import { tf } from '../engine/backend';
+import { pack, type Past, type Sequence } from './packed';
+import type { Transformer } from './score';
+import { forward, type KeyValueCache } from './transformer';
+
+export function disposeCache(cache: KeyValueCache | undefined): void {
+  for (const layer of cache?.layers ?? []) tf.dispose([layer.keys, layer.values]);
+}
+
+/** The first `length` tokens of many texts, computed once: keys and values of one row. */
+export interface Prefix {
+  length: number;
+  cache: KeyValueCache;
+}
+
+/** Fewer saved tokens than this are not worth a pass of their own. */
+const LEAST_SAVED = 256;
+
+/**
+ * Computes what all `texts` begin with (a system prompt, a template's header, examples) once and hands it to `use`;
+ * undefined where little is shared. Every text keeps at least one token of its own.
+ */
+export function withSharedPrefix<T>(
+  model: Transformer,
+  texts: readonly (readonly number[])[],
+  use: (prefix: Prefix | undefined) => T,
+): T {
+  const length = sharedLength(texts);
+  if ((texts.length - 1) * length < LEAST_SAVED) return use(undefined);
+  const packed = pack([{ ids: texts[0]!.slice(0, length) }]);
+  const { hidden, cache } = forward(model.config, model.parameters, packed, Int32Array.of(length - 1), { keep: true });
+  hidden.dispose();
+  try {
+    return use({ length, cache: cache! });
+  } finally {
+    disposeCache(cache);
+  }
+}
+
+function sharedLength(texts: readonly (readonly number[])[]): number {
+  const [first = [], ...rest] = texts;
+  let length = Math.max(0, first.length - 1);
+  for (const text of rest) {
+    length = Math.min(length, text.length - 1);
+    let same = 0;
+    while (same < length && text[same] === first[same]) same++;
+    length = same;
+  }
+  return length;
+}
+
+/** What is left of sequences that start with the prefix, and the cache that stands for it in their batch. */
+export function afterPrefix(
+  sequences: readonly Sequence[],
+  prefix: Prefix | undefined,
+): { rest: readonly Sequence[]; cache?: KeyValueCache } {
+  if (!prefix) return { rest: sequences };
+  const { width, real } = prefix.cache.past;
+  const past: Past = {
+    width,
+    lengths: sequences.map(() => prefix.length),
+    real: new Uint8Array(sequences.length * width).map((_, i) => real[i % width]!),
+  };
+  const rest = sequences.map(({ ids, ...others }) => ({ ids: ids.slice(prefix.length), ...others }));
+  return { rest, cache: { layers: prefix.cache.layers, past } };
+}
