@@ -50,7 +50,7 @@ export async function loadModel(nameOrPath: string): Promise<LanguageModel> {
     path: where,
     hash,
     engine,
-    dispose: () => dispose(loaded.parameters as never),
+    dispose: () => dispose(loaded.parameters),
   };
 }
 

@@ -52,11 +52,13 @@ export interface HeadLoss {
  * predictive distribution, in nats; and its gradients in closed form, u = d z + l, p = softmax(u):
  * dCE/du = p - onehot(y), d(-H)/du = p (log p + H).
  * Works in log space: extreme logits give finite values, and 0 log 0 = 0.
+ * @param hidden added to the scores [p, V]: 0, or -1e30 where a token is no option
  * @param z logits [p, V]; @param weights [p], 1 / p each for a mean
  */
-export function headLoss(z: Tensor2D, head: Head, weights: Tensor1D, labels?: Int32Array): HeadLoss {
+export function headLoss(z: Tensor2D, head: Head, weights: Tensor1D, labels?: Int32Array, hidden?: Tensor2D): HeadLoss {
   const result = tf.tidy(() => {
-    const logp = tf.logSoftmax(applyHead(z, head)); // [p, V]
+    const u = applyHead(z, head);
+    const logp = tf.logSoftmax(hidden ? tf.add(u, hidden) : u); // [p, V]
     const p = tf.exp(logp);
     // 0 where p underflows: p log p is then 0 * -large, which is 0 already, but -Infinity would make it NaN.
     const plogp = tf.mul(p, tf.maximum(logp, -1e30));

@@ -3,6 +3,7 @@ import { tf, type Tensor, type Tensor2D } from '../engine/backend';
 import { quoted } from './byte-source';
 import type { TensorSource } from './checkpoint-types';
 import type { ModelConfig } from './config';
+import { interleave } from './rotary-layout';
 import type { Block, Parameters } from './transformer';
 
 /** How a checkpoint format names its tensors, and whether its query/key rows are in the interleaved rotary layout. */
@@ -28,7 +29,7 @@ const GGUF_PARTS: Record<BlockPart, string> = {
   down: 'ffn_down',
 };
 
-const HUGGING_FACE_PARTS: Record<BlockPart, string> = {
+export const HUGGING_FACE_PARTS: Record<BlockPart, string> = {
   attentionNorm: 'input_layernorm',
   q: 'self_attn.q_proj',
   k: 'self_attn.k_proj',
@@ -55,18 +56,6 @@ export const HUGGING_FACE_NAMES: Naming = {
   block: (i, part) => `model.layers.${i}.${HUGGING_FACE_PARTS[part]}.weight`,
   interleaved: false,
 };
-
-/**
- * Moves the rows [heads * d, columns] of a Hugging Face query or key matrix, whose rotary pairs are (i, i + d/2), into
- * the interleaved layout (2i, 2i + 1) that the engine rotates in: llama.cpp's permutation.
- */
-function interleave(rows: Tensor2D, headDim: number): Tensor2D {
-  const [count, columns] = rows.shape;
-  return tf.reshape(
-    tf.transpose(tf.reshape(rows, [count / headDim, 2, headDim / 2, columns]), [0, 2, 1, 3]),
-    rows.shape,
-  );
-}
 
 /**
  * Reads a model's weights into the engine, as float32, one tensor at a time.

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { tf } from '../../src/engine/backend';
 import { tensorsKept } from '../../src/engine/leaks';
-import { applyHead, clipHead, foldHead, headLoss, identityHead } from '../../src/train/head';
+import { applyHead, clipHead, foldHead, headLoss, identityHead } from '../../src/calibrate/head';
 import { HAS_SHARED, maxAbsDifference, sharedJson } from '../shared';
 
 interface Unit {

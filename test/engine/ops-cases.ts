@@ -19,7 +19,8 @@ export function opsCases(seed: number): OpsCase[] {
   const x = values(n * k);
   const w = values(k * m);
   const weight = values(k);
-  const angles = Float64Array.from({ length: n * half }, () => 100 * random.normal());
+  const positions = Int32Array.from({ length: n }, () => random.integer(5)); // some twice
+  const frequencies = Float64Array.from({ length: half }, () => random.normal());
   const q = values(n * heads * 2 * half);
   const gates = values(n * m, 10);
   const ups = values(n * m, 10);
@@ -44,13 +45,14 @@ export function opsCases(seed: number): OpsCase[] {
       name: 'matmul, transposed',
       shape: [n, m],
       right: product,
-      run: () => matmul(tf.tensor2d(x, [n, k]), tf.tensor2d(wTransposed, [m, k]), true),
+      run: () => matmul(tf.tensor2d(x, [n, k]), tf.tensor2d(wTransposed, [m, k]), { transposeB: true }),
     },
     {
       name: 'batchMatmul, transposed',
       shape: [1, 1, n, m],
       right: product,
-      run: () => batchMatmul(tf.tensor4d(x, [1, 1, n, k]), tf.tensor4d(wTransposed, [1, 1, m, k]), true),
+      run: () =>
+        batchMatmul(tf.tensor4d(x, [1, 1, n, k]), tf.tensor4d(wTransposed, [1, 1, m, k]), { transposeB: true }),
     },
     {
       name: 'gatherRows',
@@ -73,11 +75,11 @@ export function opsCases(seed: number): OpsCase[] {
       // Channels 2i and 2i + 1 are one complex number, turned by the angle of token and i.
       right: grid(n * heads, 2 * half, (row, c) => {
         const { turned, scale } = rotations[row % heads]!;
-        const angle = turned ? angles[Math.floor(row / heads) * half + (c >> 1)]! : 0;
+        const angle = turned ? positions[Math.floor(row / heads)]! * frequencies[c >> 1]! : 0;
         const [a, b] = [scale * q[row * 2 * half + (c & ~1)]!, scale * q[row * 2 * half + (c | 1)]!];
         return c % 2 === 0 ? a * Math.cos(angle) - b * Math.sin(angle) : a * Math.sin(angle) + b * Math.cos(angle);
       }),
-      run: () => rotate(tf.tensor2d(q, [n, heads * 2 * half]), rotaryTable(angles, n, rotations)),
+      run: () => rotate(tf.tensor2d(q, [n, heads * 2 * half]), rotaryTable(positions, frequencies, rotations)),
     },
     {
       name: 'swiGlu',

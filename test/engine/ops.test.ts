@@ -29,7 +29,7 @@ describe('ops', () => {
   it('rotate by 0 changes nothing, by a quarter turn swaps a pair with a sign', () => {
     tf.tidy(() => {
       const x = tf.tensor2d([[1, 2, 3, 4]]);
-      const turned = rotate(x, rotaryTable(Float64Array.of(0, Math.PI / 2), 1, HEADS)).dataSync();
+      const turned = rotate(x, rotaryTable(Int32Array.of(1), Float64Array.of(0, Math.PI / 2), HEADS)).dataSync();
       expect([turned[0], turned[1]]).toEqual([1, 2]);
       expect(turned[2]).toBeCloseTo(-4, 6);
       expect(turned[3]).toBeCloseTo(3, 6);
@@ -47,13 +47,13 @@ describe('ops', () => {
     const matrix: Tensor2D = tf.ones([2, 4]);
     const [row, table, shared] = [
       tf.ones([4]),
-      rotaryTable(new Float64Array(4), 2, HEADS),
+      rotaryTable(Int32Array.of(0, 5), Float64Array.of(1, 2), HEADS),
       constants(4, 1e-5),
     ] as const;
-    expect(await tensorsKept(() => matmul(matrix, matrix, true).dispose())).toBe(0);
+    expect(await tensorsKept(() => matmul(matrix, matrix, { transposeB: true }).dispose())).toBe(0);
     expect(await tensorsKept(() => rmsNorm(matrix, row, shared).dispose())).toBe(0);
     expect(await tensorsKept(() => rotate(matrix, table).dispose())).toBe(0);
     expect(await tensorsKept(() => swiGlu(matrix, matrix).dispose())).toBe(0);
-    expect(await tensorsKept(() => tf.dispose(rotaryTable(new Float64Array(4), 2, HEADS)))).toBe(0);
+    expect(await tensorsKept(() => tf.dispose(rotaryTable(Int32Array.of(0, 5), Float64Array.of(1), HEADS)))).toBe(0);
   });
 });

@@ -133,6 +133,6 @@ describe('sampling', () => {
       expect(() => generate(broken, [[1]], { maxNewTokens: 3, temperature: 1, random })).toThrow('are not numbers');
     });
     expect(kept).toBe(0);
-    dispose(parameters as never);
+    dispose(parameters);
   });
 });

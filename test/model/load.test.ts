@@ -174,7 +174,7 @@ describe('loadParameters', () => {
       'blocks.1.down': [MIDDLE, HIDDEN],
       unembedding: [VOCAB, HIDDEN],
     });
-    dispose(parameters as never);
+    dispose(parameters);
   });
 
   it('counts every tensor it reads', () => {
@@ -182,7 +182,7 @@ describe('loadParameters', () => {
     writeSafetensors(path.join(folder, 'model.safetensors'), weights());
     const source = openCheckpoint(folder);
     const config = configFromHuggingFace(CONFIG, 'config.json');
-    dispose(loadParameters(source, config, HUGGING_FACE_NAMES, (done, total) => steps.push([done, total])) as never);
+    dispose(loadParameters(source, config, HUGGING_FACE_NAMES, (done, total) => steps.push([done, total])));
     source.close();
     expect(steps).toEqual(Object.keys(weights()).map((_, i, all) => [i + 1, all.length]));
   });
@@ -190,7 +190,7 @@ describe('loadParameters', () => {
   it('ties the output to the embedding, though the file has a matrix for it', () => {
     const { parameters } = fromHuggingFace(weights(), { tie_word_embeddings: true });
     expect(parameters.unembedding).toBeUndefined();
-    dispose(parameters as never);
+    dispose(parameters);
   });
 
   const name = 'model.layers.1.mlp.up_proj.weight';
@@ -220,6 +220,6 @@ describe('loadParameters', () => {
 
   it('refuses the rotary factors of Llama 3.1 in a GGUF file, and takes the frequencies of old checkpoints', () => {
     expect(calmError(() => fromGguf(also('rope_freqs.weight'))).line).toContain('"rope_freqs.weight" has no place');
-    dispose(fromHuggingFace(also('model.layers.0.self_attn.rotary_emb.inv_freq')).parameters as never);
+    dispose(fromHuggingFace(also('model.layers.0.self_attn.rotary_emb.inv_freq')).parameters);
   });
 });

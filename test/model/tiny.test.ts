@@ -1,46 +1,19 @@
 import * as path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { readJson } from '../../src/base/files';
 import { startEngine } from '../../src/engine/backend';
 import { tensorsKept } from '../../src/engine/leaks';
 import { dispose } from '../../src/engine/tree';
-import {
-  configFromGguf,
-  configFromHuggingFace,
-  generate,
-  GGUF_NAMES,
-  HUGGING_FACE_NAMES,
-  lastLogits,
-  loadParameters,
-  openCheckpoint,
-  openGguf,
-  scoreBranches,
-  type Transformer,
-} from '../../src/model';
+import { generate, lastLogits, scoreBranches } from '../../src/model';
 import { openSafetensors } from '../../src/model/safetensors';
 import { HAS_SHARED, SHARED, sharedJson } from '../shared';
+import { loadWeights } from './load-weights';
+import { float64 } from './peft-names';
 import { allLogits, tinyModel } from './tiny-model';
 
 interface Case {
   id: string;
   dir: string;
   batches: { input_ids: number[][]; attention_mask: number[][] }[];
-}
-
-function load(where: string): Transformer {
-  if (where.endsWith('.gguf')) {
-    const gguf = openGguf(where);
-    const config = configFromGguf(gguf.metadata, where, !gguf.tensors.has(GGUF_NAMES.unembedding));
-    const parameters = loadParameters(gguf, config, GGUF_NAMES);
-    gguf.close();
-    return { config, parameters };
-  }
-  const configFile = path.join(where, 'config.json');
-  const config = configFromHuggingFace(readJson(configFile) as Record<string, unknown>, configFile);
-  const source = openCheckpoint(where);
-  const parameters = loadParameters(source, config, HUGGING_FACE_NAMES);
-  source.close();
-  return { config, parameters };
 }
 
 beforeAll(startEngine);
@@ -54,7 +27,7 @@ describe.skipIf(!HAS_SHARED)('tiny checkpoints against the reference in float64 
         (c) => c.id === id,
       )!;
       const folder = path.join(SHARED, 'oracle', 'tiny', dir);
-      const model = load(id.includes('gguf') ? path.join(folder, 'model.gguf') : folder);
+      const model = loadWeights(id.includes('gguf') ? path.join(folder, 'model.gguf') : folder);
       const reference = openSafetensors(path.join(folder, 'ref.safetensors'));
       const { vocabSize } = model.config;
       batches.forEach(({ input_ids, attention_mask }, b) => {
@@ -78,14 +51,10 @@ describe.skipIf(!HAS_SHARED)('tiny checkpoints against the reference in float64 
         expect(got.length).toBe(token * vocabSize);
       });
       reference.close();
-      dispose(model.parameters as never);
+      dispose(model.parameters);
     },
   );
 });
-
-function float64(bytes: Uint8Array): Float64Array {
-  return new Float64Array(bytes.slice().buffer);
-}
 
 describe('running a model', () => {
   it('frees all tensors it makes', async () => {
@@ -100,7 +69,7 @@ describe('running a model', () => {
         expect(() => generate(model, [[1]], { maxNewTokens: 3, temperature: 1 })).toThrow('one random stream');
       }),
     ).toBe(0);
-    dispose(model.parameters as never);
+    dispose(model.parameters);
   });
 
   it('refuses a token outside the vocabulary, and a prompt without tokens', async () => {
@@ -111,6 +80,6 @@ describe('running a model', () => {
     expect(() => lastLogits(model, [[1], []])).toThrow('sequence 1 has no tokens');
     expect(() => scoreBranches(model, [{ ids: [], branches: [[1]] }])).toThrow('sequence 0 has no tokens');
     expect(await tensorsKept(() => expect(() => allLogits(model, [{ ids: [99] }])).toThrow('99'))).toBe(0);
-    dispose(model.parameters as never);
+    dispose(model.parameters);
   });
 });
