@@ -5,6 +5,7 @@ export { CalmError, UsageError } from './base/errors';
 // Text to batches.
 export {
   dedupe,
+  mcqaMixture,
   readOpenQuestions,
   readQuestions,
   splitByFraction,
@@ -47,6 +48,12 @@ export {
 
 // Logits to honest probabilities.
 export {
+  applyTuning,
+  loadTuning,
+  train,
+  type TrainedModel,
+  type TrainOptions,
+  type TunedModel,
   applyTemperature,
   assertDisjoint,
   calibrationFromJson,

@@ -29,6 +29,8 @@ export interface LanguageModel extends Transformer {
   hash: string;
   tokenizer: Tokenizer;
   engine: EngineInfo;
+  /** What was trained on top, where something was. */
+  tuning?: { adapterHash: string; head: boolean };
   /** Frees the weights. */
   dispose(): void;
 }

@@ -18,7 +18,7 @@ const MAY: Record<string, readonly string[]> = {
   evaluate: ['base', 'engine', 'data', 'model', 'metrics', 'pretrained', 'calibrate'],
   report: ['base', 'metrics', 'evaluate'],
   setup: ['base'],
-  index: ['base', 'engine', 'data', 'model', 'metrics', 'pretrained', 'calibrate', 'evaluate', 'report'],
+  index: ['base', 'engine', 'data', 'model', 'metrics', 'pretrained', 'train', 'calibrate', 'evaluate', 'report'],
   cli: ['base', 'metrics', 'calibrate', 'evaluate', 'report', 'setup', 'index'],
 };
 

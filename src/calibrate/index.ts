@@ -1,3 +1,7 @@
+export { type CalmOptions, METHODS, parseOptions } from './options';
+export { type Head, applyHead, clipHead, foldHead, headLoss, identityHead } from './head';
+export { train, type TrainedModel, type TrainOptions } from './train';
+export { applyTuning, loadTuning, readHead, writeHead, writeTuning, type TunedModel } from './tuned';
 export {
   type TemperatureFit,
   type TemperatureOptions,

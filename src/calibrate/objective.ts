@@ -2,18 +2,10 @@ import { tf, type Tensor1D, type Tensor2D } from '../engine/backend';
 import { matmul } from '../engine/ops';
 import { dispose, zip, type Tree } from '../engine/tree';
 import { lengthBuckets } from '../data';
-import { pack, trainingPass, unembeddingOf, type Adapter, type Transformer } from '../model';
+import { pack, trainingPass, unembed, unembeddingOf, type Adapter, type Transformer } from '../model';
 import type { Gradients } from '../train/bome';
-import { headLoss, type Head } from './head';
-
-/** A text with supervised positions: the logits after token `positions[i]` should give `labels[i]`. */
-export interface Example {
-  ids: readonly number[];
-  positions: readonly number[];
-  labels: readonly number[];
-  /** How many of the choice tokens are options here; all when absent. */
-  options?: number;
-}
+import type { Example } from '../train/examples';
+import { applyHead, headLoss, type Head } from './head';
 
 export interface ObjectiveOptions {
   /**
@@ -133,4 +125,30 @@ function absentOptions(options: readonly number[], count: number): Tensor2D | un
   if (options.every((n) => n === count)) return undefined;
   const mask = options.flatMap((n) => Array.from({ length: count }, (_, i) => (i < n ? 0 : -1e30)));
   return tf.tensor2d(mask, [options.length, count]);
+}
+
+/** Logits through the head at the first supervised position of each example, over its options of `letters`. */
+export function choiceLogits(
+  model: Transformer,
+  { adapter, head }: { adapter: Adapter; head: Head },
+  examples: readonly Example[],
+  letters: Int32Array,
+  batchTokens = 4096,
+): number[][] {
+  const out = new Array<number[]>(examples.length);
+  const lengths = examples.map(({ ids }) => ids.length);
+  for (const batch of lengthBuckets(lengths, { maxTokens: batchTokens }).batches) {
+    const packed = pack(batch.map((i) => examples[i]!));
+    const at = Int32Array.from(batch, (i, row) => packed.starts[row]! + examples[i]!.positions[0]!);
+    const pass = trainingPass(model, adapter, packed, at, { forwardOnly: true });
+    const logits = tf.tidy(() => {
+      const index = tf.tensor1d(letters, 'int32');
+      const z = unembed(model.parameters, pass.hidden, letters);
+      const mine = head.d.shape[0] === 1 ? head : { d: tf.gather(head.d, index), l: tf.gather(head.l, index) };
+      return applyHead(z, mine).arraySync();
+    });
+    pass.dispose();
+    batch.forEach((i, row) => (out[i] = logits[row]!.slice(0, examples[i]!.options)));
+  }
+  return out;
 }

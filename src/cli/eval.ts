@@ -5,7 +5,7 @@ import { readJson } from '../base/files';
 import { calibrationFromJson } from '../calibrate';
 import type { Result, Task } from '../evaluate';
 import { resultsTable, toMarkdown } from '../report/table';
-import { naming } from './rows';
+import { loadWithAdapter, naming } from './rows';
 import { checkWritable, finish, integer, list, MOST_BINS, oneOf } from './options';
 
 interface Options {
@@ -21,6 +21,8 @@ interface Options {
   truncation: 'count' | 'error';
   chat?: boolean;
   calibration?: string;
+  adapter?: string;
+  head?: boolean;
   bins: number;
   resamples: number;
   seed: number;
@@ -44,13 +46,15 @@ export function evaluateTasks(calm: Command): void {
     .option('--truncation <what>', 'of prompts beyond the context: count or error', oneOf(['count', 'error']), 'count')
     .option('--chat', "put questions into the model's chat template")
     .option('--calibration <file>', 'apply a temperature, as "calm fit temperature --out" writes it')
+    .option('--adapter <folder>', "a LoRA adapter in PEFT's format, with its calibration head where it has one")
+    .option('--no-head', "leave the adapter's calibration head out")
     .option('--bins <n>', 'bins of the reliability diagram and the ECEs', integer(1, MOST_BINS), 10)
     .option('--resamples <n>', 'bootstrap resamples behind the intervals; 0 for none', integer(0, 1_000_000), 1000)
     .option('--seed <s>', 'seed of the examples and of the resampling', integer(0), 0)
     .option('--batch-tokens <n>', 'tokens computed at once; bounds memory, changes no result', integer(1), 2048)
     .option('--json', 'print one JSON object')
     .action(async ({ tasks: names, calibration, out, ...options }: Options) => {
-      const { evaluate, loadModel, loadTask, withTemperature, writeResults } = await import('../index.js');
+      const { evaluate, loadTask, withTemperature, writeResults } = await import('../index.js');
       const tasks: Task[] = [];
       for (const name of names) {
         const task = await loadTask(name, options);
@@ -61,7 +65,7 @@ export function evaluateTasks(calm: Command): void {
       const json = calibration && readJson(calibration);
       const fitted = calibration && naming(calibration, () => calibrationFromJson(json));
       for (const file of ['results.json', 'rows.jsonl']) checkWritable(path.join(out, file));
-      const model = await loadModel(options.model);
+      const model = await loadWithAdapter(options);
       const results: Result[] = [];
       for (const task of tasks) {
         const result = await evaluate(model, task, options);

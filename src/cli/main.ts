@@ -11,6 +11,7 @@ import { quickstart } from './quickstart';
 import { report } from './report';
 import { score } from './score';
 import { tokenize } from './tokenize';
+import { trainModel } from './train';
 
 /**
  * The `calm` command: words to calls. Verbs import what computes when they run, so that the others start without
@@ -25,7 +26,7 @@ export function program(): Command {
     .showSuggestionAfterError()
     .configureHelp({ showGlobalOptions: true })
     .hook('preAction', (command) => setQuiet(command.opts<{ quiet?: boolean }>().quiet === true));
-  const verbs = [doctor, tokenize, score, generate, evaluateTasks, metrics, fit, report, quickstart];
+  const verbs = [doctor, tokenize, score, generate, evaluateTasks, trainModel, metrics, fit, report, quickstart];
   for (const verb of verbs) verb(calm);
   for (const command of [calm, ...calm.commands]) {
     command.exitOverride().configureOutput({

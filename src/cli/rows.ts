@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { CalmError } from '../base/errors';
+import { CalmError, UsageError } from '../base/errors';
+import type { LanguageModel } from '../pretrained';
 
 /** What rows are known by; it comes back as it was given. */
 export const ID = z.union([z.string(), z.number()]);
@@ -26,4 +27,17 @@ export function checkIds(ids: readonly number[], vocabSize: number): readonly nu
   const outside = ids.find((id) => id >= vocabSize);
   if (outside !== undefined) throw new CalmError(`token id ${outside} is not one of the ${vocabSize} tokens`);
   return ids;
+}
+
+/** Loads a model, and an adapter onto it where one is named. */
+export async function loadWithAdapter(options: {
+  model: string;
+  adapter?: string;
+  head?: boolean;
+}): Promise<LanguageModel> {
+  const { adapter, head } = options;
+  if (adapter === undefined && head === false) throw new UsageError('--no-head needs an --adapter');
+  const { loadModel, loadTuning } = await import('../index.js');
+  const model = await loadModel(options.model);
+  return adapter === undefined ? model : loadTuning(model, adapter, head === false ? { head } : {});
 }

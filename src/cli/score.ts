@@ -5,7 +5,7 @@ import type { ScoreRequest } from '../evaluate';
 import { encodePair } from '../evaluate/prompts';
 import type { LanguageModel } from '../pretrained';
 import { checkWritable, finish, integer, readRows, writeRows } from './options';
-import { checkIds, ID, IDS, naming } from './rows';
+import { checkIds, ID, IDS, loadWithAdapter, naming } from './rows';
 
 const ROW = z
   .looseObject({
@@ -24,6 +24,8 @@ const ROW = z
 
 interface Options {
   model: string;
+  adapter?: string;
+  head?: boolean;
   in: string;
   out: string;
   batchTokens: number;
@@ -35,6 +37,8 @@ export function score(calm: Command): void {
     .command('score')
     .description('Score continuations: log p(continuation | context), token by token')
     .requiredOption('--model <model>', 'preset, .gguf file, or folder in Hugging Face layout')
+    .option('--adapter <folder>', "a LoRA adapter in PEFT's format, with its calibration head where it has one")
+    .option('--no-head', "leave the adapter's calibration head out")
     .requiredOption('--in <file>', 'rows {id, context | context_ids, continuation | continuation_ids}')
     .requiredOption('--out <file>', 'rows {id, logprob, is_greedy, token_logprobs}, and truncated where text was cut')
     .option('--batch-tokens <n>', 'tokens computed at once; bounds memory, changes no result', integer(1), 2048)
@@ -42,8 +46,8 @@ export function score(calm: Command): void {
     .action(async (options: Options) => {
       const rows = await readRows(options.in, ROW, '{"id": …, "context": "…", "continuation": "…"}');
       checkWritable(options.out);
-      const { loadModel, loglikelihood } = await import('../index.js');
-      const model = await loadModel(options.model);
+      const { loglikelihood } = await import('../index.js');
+      const model = await loadWithAdapter(options);
       const requests = rows.map(({ row, where }) => naming(where, () => toRequest(model, row)));
       const scores = loglikelihood(model, requests, { batchTokens: options.batchTokens });
       writeRows(

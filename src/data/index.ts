@@ -11,5 +11,16 @@ export {
   type Questions,
   type ReadOptions,
 } from './questions';
+export {
+  alpacaPrompt,
+  letterPrompt,
+  LETTERS,
+  letterTokens,
+  questionPrompt,
+  withExamples,
+  withLead,
+  type Instruction,
+} from './prompts';
+export { mcqaMixture, type Mixture } from './mixture';
 export { dedupe, normaliseQuestion, splitByFraction, splitByTopic } from './splits';
 export { lengthBuckets, type Batches } from './batches';

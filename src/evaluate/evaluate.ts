@@ -65,6 +65,7 @@ export async function evaluate(model: LanguageModel, task: Task, options: Evalua
     calibration: 'uncalibrated',
     model: model.name,
     model_hash: model.hash,
+    ...(model.tuning && { adapter_hash: model.tuning.adapterHash, head: model.tuning.head }),
     code_version: codeVersion(),
     engine: `${model.engine.kind} ${model.engine.version}${model.engine.gpu ? ' (GPU)' : ''}`,
     seed,

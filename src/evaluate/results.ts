@@ -36,6 +36,8 @@ const schema = z.object({
       temperature: number.optional(),
       model: z.string(),
       model_hash: z.string(),
+      adapter_hash: z.string().optional(),
+      head: z.boolean().optional(),
       code_version: z.string(),
       engine: z.string(),
       seed: z.number(),

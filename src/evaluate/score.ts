@@ -4,7 +4,8 @@ import { logSoftmax } from '../metrics';
 import { renderMessages, type LanguageModel } from '../pretrained';
 import { inBatches, loglikelihood } from './loglikelihood';
 import type { ChoiceQuestion } from '../data';
-import { encodePair, letterPrompt, LETTERS, letterTokens, withExamples, withLead } from './prompts';
+import { letterPrompt, LETTERS, letterTokens, withExamples, withLead } from '../data';
+import { encodePair } from './prompts';
 import type { Normalisation, Scoring, Task } from './types';
 
 export interface ScoreOptions {

@@ -3,7 +3,7 @@ import * as path from 'node:path';
 import { UsageError } from '../base/errors';
 import { pick, unknownName } from '../base/pick';
 import { PACKAGE_ROOT } from '../base/presets';
-import { readQuestions, type ChoiceQuestion } from '../data';
+import { questionPrompt, readQuestions, type ChoiceQuestion } from '../data';
 import { poolSplit } from './few-shot';
 import type { Task } from './types';
 
@@ -14,26 +14,24 @@ interface Recipe {
   prompt: (doc: ChoiceQuestion) => string;
 }
 
-const QUESTION = ({ passage, question }: ChoiceQuestion) =>
-  `${passage ? `${passage}\n` : ''}Question: ${question}\nAnswer:`;
 const BARE = (doc: ChoiceQuestion) => doc.question;
 
 /** Multiple-choice tasks by name; their rows are `DATA/<name>/<split>.jsonl`. Prompts are lm-evaluation-harness's. */
 const RECIPES: Readonly<Record<string, Recipe>> = {
-  starter: { version: 1, splits: ['test', 'validation', 'train'], prompt: QUESTION },
-  arc_easy: { version: 1, splits: ['test', 'train'], prompt: QUESTION },
-  arc_challenge: { version: 1, splits: ['test', 'dev', 'train'], prompt: QUESTION },
+  starter: { version: 1, splits: ['test', 'validation', 'train'], prompt: questionPrompt },
+  arc_easy: { version: 1, splits: ['test', 'train'], prompt: questionPrompt },
+  arc_challenge: { version: 1, splits: ['test', 'dev', 'train'], prompt: questionPrompt },
   openbookqa: { version: 1, splits: ['test', 'train'], prompt: BARE },
   hellaswag: { version: 1, splits: ['validation'], prompt: BARE },
-  piqa: { version: 1, splits: ['validation'], prompt: QUESTION },
-  mmlu: { version: 1, splits: ['test', 'dev'], prompt: QUESTION },
-  medmcqa: { version: 1, splits: ['test', 'dev'], prompt: QUESTION },
-  mathqa: { version: 1, splits: ['test'], prompt: QUESTION },
-  commonsense_qa: { version: 1, splits: ['validation', 'train'], prompt: QUESTION },
+  piqa: { version: 1, splits: ['validation'], prompt: questionPrompt },
+  mmlu: { version: 1, splits: ['test', 'dev'], prompt: questionPrompt },
+  medmcqa: { version: 1, splits: ['test', 'dev'], prompt: questionPrompt },
+  mathqa: { version: 1, splits: ['test'], prompt: questionPrompt },
+  commonsense_qa: { version: 1, splits: ['validation', 'train'], prompt: questionPrompt },
 };
 
 /** The recipe for a user's own folder of questions. */
-const OWN: Recipe = { version: 1, splits: ['test', 'validation', 'dev', 'train'], prompt: QUESTION };
+const OWN: Recipe = { version: 1, splits: ['test', 'validation', 'dev', 'train'], prompt: questionPrompt };
 
 export interface TaskOptions {
   /** Folder that holds `<task>/<split>.jsonl` (or `<task>.jsonl`); the starter questions need none. */

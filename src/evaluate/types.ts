@@ -83,6 +83,9 @@ export interface Result {
   temperature?: number;
   model: string;
   model_hash: string;
+  /** The adapter that was applied, and whether its calibration head was. */
+  adapter_hash?: string;
+  head?: boolean;
   code_version: string;
   engine: string;
   seed: number;

@@ -6,9 +6,10 @@ import { tf, type Tensor2D } from '../engine/backend';
 import { quoted } from './byte-source';
 import type { ModelConfig } from './config';
 import { HUGGING_FACE_PARTS } from './load';
-import { checkLora, targetShape, TARGETS, type Adapter, type AdapterBlock, type LowRank, type Target } from './lora';
+import { checkLora, targetShape, type Adapter, type AdapterBlock, type LowRank } from './lora';
 import { deinterleave, interleave } from './rotary-layout';
 import { openSafetensors, writeSafetensors } from './safetensors';
+import { TARGETS, type Target } from './targets';
 
 const CONFIG = 'adapter_config.json';
 const WEIGHTS = 'adapter_model.safetensors';

@@ -7,7 +7,17 @@ export { forward, unembed, unembeddingOf, type Parameters } from './transformer'
 export { pack, type Sequence } from './packed';
 export { withSharedPrefix, type Prefix } from './cache';
 export { lastLogits, scoreBranches, type Continuation, type Transformer } from './score';
-export { createAdapter, loraScaling, PAPER_LORA, TARGETS, type Adapter, type LoraConfig, type Target } from './lora';
+export {
+  createAdapter,
+  fuse,
+  loraScaling,
+  unfuse,
+  PAPER_LORA,
+  type Adapter,
+  type AdapterBlock,
+  type LoraConfig,
+} from './lora';
+export { TARGETS, type Target } from './targets';
 export { readAdapter, writeAdapter } from './adapter-files';
 export { trainingPass } from './training-pass';
 export { generate, type GenerateOptions } from './generate';

@@ -4,11 +4,9 @@ import { tf, type Tensor, type Tensor2D } from '../engine/backend';
 import { dropoutMask, matmul } from '../engine/ops';
 import type { Random } from '../engine/random';
 import type { ModelConfig } from './config';
-import type { Block, Product } from './transformer';
-
-/** The linear layers of a block, all of which can be adapted; `lm_head` is not among them. */
-export const TARGETS = ['q', 'k', 'v', 'attentionOut', 'gate', 'up', 'down'] as const;
-export type Target = (typeof TARGETS)[number];
+import type { Transformer } from './score';
+import { TARGETS, type Target } from './targets';
+import type { Block, Parameters, Product } from './transformer';
 
 /** The low-rank part of one layer, as PEFT stores it: the weight [out, in] gets scaling * b a. */
 export type LowRank = { a: Tensor2D /* [rank, in] */; b: Tensor2D /* [out, rank] */ };
@@ -98,10 +96,11 @@ export const PRODUCTS: Record<Product, readonly Target[]> = {
  * changes are the block's own. To be called in a `tidy`.
  */
 export function mergeBlock(config: ModelConfig, block: Block, adapter: AdapterBlock, scaling: number): Block {
+  // The small factor is scaled, not the product.
   /** scaling * (b a)^T, [in, out]. */
-  const added = ({ a, b }: LowRank) => tf.mul<Tensor2D>(matmul(a, b, { transposeA: true, transposeB: true }), scaling);
+  const added = ({ a, b }: LowRank) => matmul(tf.mul(a, scaling), b, { transposeA: true, transposeB: true });
   /** scaling * b a, [out, in]. */
-  const addedRows = ({ a, b }: LowRank) => tf.mul<Tensor2D>(matmul(b, a), scaling);
+  const addedRows = ({ a, b }: LowRank) => matmul(b, tf.mul(a, scaling));
   const plus = (weight: Tensor, part: LowRank | undefined, make: (part: LowRank) => Tensor) =>
     part ? tf.add(weight, make(part)) : weight;
   const { q, k, v } = adapter;
@@ -118,6 +117,26 @@ export function mergeBlock(config: ModelConfig, block: Block, adapter: AdapterBl
     gate: plus(block.gate, adapter.gate, addedRows),
     up: plus(block.up, adapter.up, addedRows),
     down: plus(block.down, adapter.down, added),
+  };
+}
+
+/**
+ * The model's weights with the adapter merged in, as `mergeBlock`. Weights that stay the same are shared with
+ * `parameters`; the caller disposes of the others.
+ */
+export function fuse({ config, parameters }: Transformer, adapter: Adapter): Parameters {
+  return merged(config, parameters, adapter, loraScaling(adapter.config));
+}
+
+/** Undoes `fuse`, but for rounding: the weights with the adapter taken out. */
+export function unfuse({ config, parameters }: Transformer, adapter: Adapter): Parameters {
+  return merged(config, parameters, adapter, -loraScaling(adapter.config));
+}
+
+function merged(config: ModelConfig, parameters: Parameters, { blocks }: Adapter, scaling: number): Parameters {
+  return {
+    ...parameters,
+    blocks: parameters.blocks.map((block, i) => tf.tidy(() => mergeBlock(config, block, blocks[i]!, scaling))),
   };
 }
 

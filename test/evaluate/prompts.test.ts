@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { UsageError } from '../../src/base/errors';
 import { loadTokenizer } from '../../src/pretrained';
-import { tokenizerFromJson } from '../../src/data';
-import { encodePair, letterPrompt, letterTokens, LETTERS, withExamples } from '../../src/evaluate/prompts';
+import { letterPrompt, LETTERS, letterTokens, tokenizerFromJson, withExamples } from '../../src/data';
+import { encodePair } from '../../src/evaluate';
 import { HAS_SHARED, HAS_SMOL, sharedJson } from '../shared';
 import { BOS, tinyTokenizer } from './tiny-folder';
 

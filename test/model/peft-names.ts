@@ -2,7 +2,7 @@ import { leaves, type Tree } from '../../src/engine/tree';
 import { HUGGING_FACE_PARTS } from '../../src/model/load';
 import { deinterleave } from '../../src/model/rotary-layout';
 import type { ModelConfig } from '../../src/model/config';
-import type { Target } from '../../src/model/lora';
+import type { Target } from '../../src/model/targets';
 import type { Tensor2D } from '../../src/engine/backend';
 
 /** The values of an adapter's tree (or its gradients) by PEFT's names, in PEFT's layout. */

@@ -1,0 +1,65 @@
+import type { Command } from 'commander';
+import * as path from 'node:path';
+import { describeOptions, optionsFromTexts, parseOptions } from '../calibrate/options';
+import { checkWritable, finish } from './options';
+
+interface Options {
+  model: string;
+  train: string;
+  valid: string;
+  out: string;
+  set: string[];
+  resume?: boolean;
+  json?: boolean;
+}
+
+export function trainModel(calm: Command): void {
+  calm
+    .command('train')
+    .description('Train an adapter and a calibration head on a model')
+    .argument('<method>', 'calm')
+    .requiredOption('--model <model>', 'preset, .gguf file, or folder in Hugging Face layout')
+    .requiredOption('--train <file>', 'rows {question, choices, answer} or {instruction, input, output}')
+    .requiredOption('--valid <file>', 'rows whose predictions are made less sure, and that are measured')
+    .requiredOption('--out <folder>', 'where run.json, log.jsonl, checkpoints, the adapter and the head go')
+    .option(
+      '--set <key=value>',
+      'an option of the method; may be given again',
+      (text, all: string[]) => [...all, text],
+      [],
+    )
+    .option('--resume', 'continue the run that is in --out')
+    .option('--json', 'print one JSON object')
+    .addHelpText('after', () => `\nOptions of calm, for --set:\n${describeOptions('calm')}`)
+    .action(async (method: string, { model: name, train: trainFile, valid, out, set, resume, ...options }: Options) => {
+      const { loadModel, train } = await import('../index.js');
+      const chosen = optionsFromTexts(method, set);
+      parseOptions(method, chosen); // before the model is loaded
+      checkWritable(path.join(out, 'run.json'));
+      const model = await loadModel(name);
+      const trained = await train(model, {
+        ...chosen,
+        method: method as 'calm',
+        train: trainFile,
+        validation: valid,
+        out,
+        resume: resume === true,
+      });
+      const left = trained.leftOut.flatMap(({ file, unusable, tooLong }) => [
+        ...(unusable.length > 0
+          ? [
+              `${file}: ${unusable.length} rows cannot be used, the first in line ${unusable[0]!.line} (${unusable[0]!.reason})`,
+            ]
+          : []),
+        ...(tooLong.length > 0
+          ? [`${file}: ${tooLong.length} rows exceed the context: ${tooLong.slice(0, 5).join(', ')}`]
+          : []),
+      ]);
+      const last = trained.log.at(-1);
+      finish(
+        options,
+        { out, last, left_out: trained.leftOut },
+        [...left, `${out}: adapter, calibration_head.safetensors, run.json, log.jsonl`].join('\n'),
+      );
+    });
+}
