@@ -95,8 +95,8 @@ export function describeOptions(method: string): string {
   const { shape } = pick('method', method, METHODS);
   return Object.entries(shape as Record<string, z.ZodType>)
     .map(([name, schema]) => {
-      const preset = schema.safeParse(undefined).data;
-      return `  ${`${name}=${preset === undefined ? '' : [preset].flat().join()}`.padEnd(28)} ${schema.description ?? ''}`.trimEnd();
+      const preset = schema.safeParse(undefined).data as string | number | string[] | undefined;
+      return `  ${`${name}=${preset === undefined ? '' : String(preset)}`.padEnd(28)} ${schema.description ?? ''}`.trimEnd();
     })
     .join('\n');
 }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import * as path from 'node:path';
 import { describeOptions, optionsFromTexts, parseOptions } from '../calibrate/options';
-import { checkWritable, finish } from './options';
+import { checkWritable, finish, number } from './options';
 
 interface Options {
   model: string;
@@ -10,6 +10,7 @@ interface Options {
   out: string;
   set: string[];
   resume?: boolean;
+  checkpointSeconds: number;
   json?: boolean;
 }
 
@@ -29,6 +30,7 @@ export function trainModel(calm: Command): void {
       [],
     )
     .option('--resume', 'continue the run that is in --out')
+    .option('--checkpoint-seconds <s>', 'time between checkpoints', number(0), 60)
     .option('--json', 'print one JSON object')
     .addHelpText('after', () => `\nOptions of calm, for --set:\n${describeOptions('calm')}`)
     .action(async (method: string, { model: name, train: trainFile, valid, out, set, resume, ...options }: Options) => {
@@ -44,6 +46,7 @@ export function trainModel(calm: Command): void {
         validation: valid,
         out,
         resume: resume === true,
+        checkpointSeconds: options.checkpointSeconds,
       });
       const left = trained.leftOut.flatMap(({ file, unusable, tooLong }) => [
         ...(unusable.length > 0

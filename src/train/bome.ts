@@ -96,9 +96,12 @@ export function bomeStep(problem: BilevelProblem, alpha: Tree, theta: Tree, opti
     let end = theta;
     for (let t = 0; t < innerSteps; t++) {
       const { loss, theta: gradient } = t === 0 ? start : problem.lower(alpha, end, t, { alpha: false, theta: true });
-      if (t > 0) innerLosses.push(loss);
-      if (t > 0) own(gradient);
-      end = own(addScaled(end, gradient, -innerRate));
+      const next = own(addScaled(end, gradient, -innerRate));
+      if (t > 0) {
+        innerLosses.push(loss);
+        dispose([gradient, end]); // now, not at the end: T copies of theta would be most of the memory
+      }
+      end = next;
     }
     const last =
       innerSteps === 0 ? start : problem.lower(alpha, end, 0, { alpha: residual === 'danskin', theta: false });
