@@ -3,7 +3,7 @@ import * as path from 'node:path';
 import { createHash } from 'node:crypto';
 import { CalmError } from './base/errors';
 import { fileError, readJson } from './base/files';
-import { unknownName } from './base/pick';
+import { pick, unknownName } from './base/pick';
 import { startProgress } from './base/progress';
 import { startEngine, tf, type EngineInfo, type Tensor } from './engine/backend';
 import { dispose } from './engine/tree';
@@ -16,7 +16,9 @@ import {
   loadParameters,
   openCheckpoint,
   openGguf,
+  WEIGHT_FORMATS,
   type Transformer,
+  type WeightFormat,
 } from './model';
 import { PRESETS, presetFile } from './base/presets';
 
@@ -29,6 +31,8 @@ export interface LanguageModel extends Transformer {
   hash: string;
   tokenizer: Tokenizer;
   engine: EngineInfo;
+  /** How its matrices are held. */
+  weights: WeightFormat;
   /** What was trained on top, where something was. */
   tuning?: { adapterHash: string; head: boolean };
   /** Frees the weights. */
@@ -37,21 +41,29 @@ export interface LanguageModel extends Transformer {
 
 /**
  * Loads a model: a preset's name, a `.gguf` file, or a folder in Hugging Face layout (`config.json`, `tokenizer.json`,
- * `*.safetensors`). Shows progress. Weights are held as float32.
+ * `*.safetensors`). Shows progress.
+ * @param options.weights how its matrices are held, see `WEIGHT_FORMATS`
  * @throws CalmError with cause and remedy when it is unknown, absent, damaged or of another architecture
  */
-export async function loadModel(nameOrPath: string): Promise<LanguageModel> {
+export async function loadModel(
+  nameOrPath: string,
+  { weights = 'float32' }: { weights?: WeightFormat } = {},
+): Promise<LanguageModel> {
+  pick('way of holding weights', weights, Object.fromEntries(WEIGHT_FORMATS.map((name) => [name, true])));
   const where = locate(nameOrPath);
   const engine = await startEngine();
   const hash = await hashFiles(weightFiles(where));
   const name = path.basename(nameOrPath).replace(/\.gguf$/i, '');
-  const loaded = withoutPadding(fs.statSync(where).isDirectory() ? fromFolder(where, name) : fromGguf(where, name));
+  const loaded = withoutPadding(
+    fs.statSync(where).isDirectory() ? fromFolder(where, name, weights) : fromGguf(where, name, weights),
+  );
   return {
     ...loaded,
     name,
     path: where,
     hash,
     engine,
+    weights,
     dispose: () => dispose(loaded.parameters),
   };
 }
@@ -122,19 +134,23 @@ async function hashFiles(files: string[]): Promise<string> {
 
 type Loaded = Pick<LanguageModel, 'config' | 'parameters' | 'tokenizer'>;
 
-function fromGguf(file: string, name: string): Loaded {
+function fromGguf(file: string, name: string, weights: WeightFormat): Loaded {
   const gguf = openGguf(file);
   try {
     const tied = !gguf.tensors.has(GGUF_NAMES.unembedding);
     const config = configFromGguf(gguf.metadata, file, tied);
     const tokenizer = tokenizerFromGguf(gguf.metadata, file);
-    return { config, tokenizer, parameters: withProgress(name, (on) => loadParameters(gguf, config, GGUF_NAMES, on)) };
+    return {
+      config,
+      tokenizer,
+      parameters: withProgress(name, (on) => loadParameters(gguf, config, GGUF_NAMES, on, weights)),
+    };
   } finally {
     gguf.close();
   }
 }
 
-function fromFolder(folder: string, name: string): Loaded {
+function fromFolder(folder: string, name: string, weights: WeightFormat): Loaded {
   const configFile = path.join(folder, 'config.json');
   const config = configFromHuggingFace(readJson(configFile) as Record<string, unknown>, configFile);
   const tokenizer = tokenizerFromFolder(folder);
@@ -143,7 +159,7 @@ function fromFolder(folder: string, name: string): Loaded {
     return {
       config,
       tokenizer,
-      parameters: withProgress(name, (on) => loadParameters(source, config, HUGGING_FACE_NAMES, on)),
+      parameters: withProgress(name, (on) => loadParameters(source, config, HUGGING_FACE_NAMES, on, weights)),
     };
   } finally {
     source.close();

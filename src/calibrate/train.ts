@@ -59,6 +59,7 @@ export async function train(model: LanguageModel, options: TrainOptions): Promis
     ...parsed,
     model: model.name,
     model_hash: model.hash,
+    weights: model.weights,
     train: path.basename(trainFile),
     train_hash: hashFile(trainFile),
     validation: path.basename(validationFile),

@@ -6,7 +6,7 @@ import { calibrationFromJson } from '../calibrate';
 import type { Result, Task } from '../evaluate';
 import { resultsTable, toMarkdown } from '../report/table';
 import { loadWithAdapter, naming } from './rows';
-import { checkWritable, finish, integer, list, MOST_BINS, oneOf } from './options';
+import { checkWritable, finish, integer, list, MOST_BINS, oneOf, WEIGHTS } from './options';
 
 interface Options {
   model: string;
@@ -22,6 +22,7 @@ interface Options {
   chat?: boolean;
   calibration?: string;
   adapter?: string;
+  weights: (typeof WEIGHTS)[number];
   head?: boolean;
   bins: number;
   resamples: number;
@@ -46,6 +47,12 @@ export function evaluateTasks(calm: Command): void {
     .option('--truncation <what>', 'of prompts beyond the context: count or error', oneOf(['count', 'error']), 'count')
     .option('--chat', "put questions into the model's chat template")
     .option('--calibration <file>', 'apply a temperature, as "calm fit temperature --out" writes it')
+    .option(
+      '--weights <form>',
+      'how the model is held: float32, stored (as in its file) or nf4',
+      oneOf(WEIGHTS),
+      'float32',
+    )
     .option('--adapter <folder>', "a LoRA adapter in PEFT's format, with its calibration head where it has one")
     .option('--no-head', "leave the adapter's calibration head out")
     .option('--bins <n>', 'bins of the reliability diagram and the ECEs', integer(1, MOST_BINS), 10)

@@ -15,6 +15,9 @@ export function integer(least: number, most = Infinity): (text: string) => numbe
   };
 }
 
+/** How a model can be held in memory; see `WEIGHT_FORMATS`, which this does not import for it would start TensorFlow. */
+export const WEIGHTS = ['float32', 'stored', 'nf4'] as const;
+
 /** More bins than any diagram shows; far more would not fit in memory. */
 export const MOST_BINS = 10_000;
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { CalmError, UsageError } from '../base/errors';
+import type { WeightFormat } from '../model';
 import type { LanguageModel } from '../pretrained';
 
 /** What rows are known by; it comes back as it was given. */
@@ -34,10 +35,11 @@ export async function loadWithAdapter(options: {
   model: string;
   adapter?: string;
   head?: boolean;
+  weights?: WeightFormat;
 }): Promise<LanguageModel> {
-  const { adapter, head } = options;
+  const { adapter, head, weights = 'float32' } = options;
   if (adapter === undefined && head === false) throw new UsageError('--no-head needs an --adapter');
   const { loadModel, loadTuning } = await import('../index.js');
-  const model = await loadModel(options.model);
+  const model = await loadModel(options.model, { weights });
   return adapter === undefined ? model : loadTuning(model, adapter, head === false ? { head } : {});
 }

@@ -4,7 +4,7 @@ import { CalmError } from '../base/errors';
 import type { ScoreRequest } from '../evaluate';
 import { encodePair } from '../evaluate/prompts';
 import type { LanguageModel } from '../pretrained';
-import { checkWritable, finish, integer, readRows, writeRows } from './options';
+import { checkWritable, finish, integer, oneOf, readRows, WEIGHTS, writeRows } from './options';
 import { checkIds, ID, IDS, loadWithAdapter, naming } from './rows';
 
 const ROW = z
@@ -25,6 +25,7 @@ const ROW = z
 interface Options {
   model: string;
   adapter?: string;
+  weights: (typeof WEIGHTS)[number];
   head?: boolean;
   in: string;
   out: string;
@@ -37,6 +38,12 @@ export function score(calm: Command): void {
     .command('score')
     .description('Score continuations: log p(continuation | context), token by token')
     .requiredOption('--model <model>', 'preset, .gguf file, or folder in Hugging Face layout')
+    .option(
+      '--weights <form>',
+      'how the model is held: float32, stored (as in its file) or nf4',
+      oneOf(WEIGHTS),
+      'float32',
+    )
     .option('--adapter <folder>', "a LoRA adapter in PEFT's format, with its calibration head where it has one")
     .option('--no-head', "leave the adapter's calibration head out")
     .requiredOption('--in <file>', 'rows {id, context | context_ids, continuation | continuation_ids}')

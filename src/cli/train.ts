@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import * as path from 'node:path';
 import { describeOptions, optionsFromTexts, parseOptions } from '../calibrate/options';
-import { checkWritable, finish, number } from './options';
+import { checkWritable, finish, number, oneOf, WEIGHTS } from './options';
 
 interface Options {
   model: string;
@@ -11,6 +11,7 @@ interface Options {
   set: string[];
   resume?: boolean;
   checkpointSeconds: number;
+  weights: (typeof WEIGHTS)[number];
   json?: boolean;
 }
 
@@ -29,6 +30,12 @@ export function trainModel(calm: Command): void {
       (text, all: string[]) => [...all, text],
       [],
     )
+    .option(
+      '--weights <form>',
+      'how the model is held: float32, stored (as in its file) or nf4',
+      oneOf(WEIGHTS),
+      'float32',
+    )
     .option('--resume', 'continue the run that is in --out')
     .option('--checkpoint-seconds <s>', 'time between checkpoints', number(0), 60)
     .option('--json', 'print one JSON object')
@@ -38,7 +45,7 @@ export function trainModel(calm: Command): void {
       const chosen = optionsFromTexts(method, set);
       parseOptions(method, chosen); // before the model is loaded
       checkWritable(path.join(out, 'run.json'));
-      const model = await loadModel(name);
+      const model = await loadModel(name, { weights: options.weights });
       const trained = await train(model, {
         ...chosen,
         method: method as 'calm',

@@ -1,12 +1,13 @@
 import { tf, type Tensor } from './backend';
 
-/** Parameters as a plain tree of tensors: nested objects and arrays. A hole (undefined) is a leaf held elsewhere. */
-export type Tree = Tensor | undefined | readonly Tree[] | { readonly [name: string]: Tree };
+/** Parameters as a plain tree of tensors: nested objects and arrays. A hole (undefined) is a leaf held elsewhere,
+ * a function makes its leaves when they are needed; both are passed over. */
+export type Tree = Tensor | undefined | (() => Tree) | readonly Tree[] | { readonly [name: string]: Tree };
 
 type Visit<R> = (leaf: Tensor, path: string) => R;
 
 function walk(tree: Tree, path: string, visit: Visit<Tensor | undefined>): Tree {
-  if (tree === undefined) return undefined;
+  if (tree === undefined || typeof tree === 'function') return tree;
   if (tree instanceof tf.Tensor) return visit(tree, path);
   const join = (name: string | number) => (path === '' ? String(name) : `${path}.${name}`);
   if (Array.isArray(tree)) return tree.map((branch: Tree, i) => walk(branch, join(i), visit));

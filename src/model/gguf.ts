@@ -219,6 +219,7 @@ export function openGguf(path: string): GgufFile {
           shape.reduce((n, dim) => n * dim, 1),
         );
       },
+      stored: (name) => ({ type: find(name).type, bytes: read(name) }),
       close: () => source.close(),
     };
   } catch (error) {

@@ -1,7 +1,7 @@
 export { configFromGguf, configFromHuggingFace, type ModelConfig } from './config';
 export { openGguf } from './gguf';
 export { openCheckpoint } from './safetensors';
-export { GGUF_NAMES, HUGGING_FACE_NAMES, loadParameters } from './load';
+export { GGUF_NAMES, HUGGING_FACE_NAMES, loadParameters, WEIGHT_FORMATS, type WeightFormat } from './load';
 export type { TensorSource } from './checkpoint-types';
 export { forward, unembed, unembeddingOf, type Parameters } from './transformer';
 export { pack, type Sequence } from './packed';

@@ -4,7 +4,9 @@ import { quoted } from './byte-source';
 import type { TensorSource } from './checkpoint-types';
 import type { ModelConfig } from './config';
 import { interleave } from './rotary-layout';
-import type { Block, Parameters } from './transformer';
+import { dequantise } from './dequantise';
+import { dequantiseNf4, quantiseNf4 } from './nf4';
+import type { Block, BlockMatrices, Parameters, StoredBlock } from './transformer';
 
 /** How a checkpoint format names its tensors, and whether its query/key rows are in the interleaved rotary layout. */
 interface Naming {
@@ -58,7 +60,15 @@ export const HUGGING_FACE_NAMES: Naming = {
 };
 
 /**
- * Reads a model's weights into the engine, as float32, one tensor at a time.
+ * How a model's matrices are held in memory: `float32` is the fastest; `stored` keeps the file's own bytes (GGUF blocks,
+ * float16), `nf4` 4-bit NormalFloat with double quantisation (QLoRA), and both make float32 block by block when needed.
+ */
+export const WEIGHT_FORMATS = ['float32', 'stored', 'nf4'] as const;
+export type WeightFormat = (typeof WEIGHT_FORMATS)[number];
+
+/**
+ * Reads a model's weights into the engine, one tensor at a time.
+ * @param weights how the blocks' matrices are held; the embeddings and norms are float32
  * @throws CalmError that names the tensor that is missing, has another shape than the configuration says, or is one
  * this architecture has no use for (biases, `rope_freqs`): without it the logits would be wrong
  */
@@ -67,17 +77,21 @@ export function loadParameters(
   config: ModelConfig,
   naming: Naming,
   onTensor: (done: number, total: number) => void = () => undefined,
+  weights: WeightFormat = 'float32',
 ): Parameters {
   const { hiddenSize, intermediateSize, headDim, heads, kvHeads } = config;
   const total = config.layers * 9 + 2 + (config.tied ? 0 : 1);
   let done = 0;
   const made: Tensor[] = [];
   const used = new Set<string>([naming.unembedding]); // also there, and not needed, in some tied checkpoints
-  const read = (name: string, shape: number[]): Tensor => {
+  const checkShape = (name: string, shape: number[]) => {
     const found = source.shape(name);
     if (found.join() !== shape.join()) {
       throw new CalmError(`tensor ${name} is [${found.join(', ')}], the configuration says [${shape.join(', ')}]`);
     }
+  };
+  const read = (name: string, shape: number[]): Tensor => {
+    checkShape(name, shape);
     const tensor = tf.tensor(source.float32(name), shape, 'float32');
     used.add(name);
     onTensor(++done, total);
@@ -88,24 +102,54 @@ export function loadParameters(
     made.push(tensor);
     return tensor;
   };
-  const block = (i: number): Block => {
+  /** Reads a matrix now, and makes it as often as it is asked for. */
+  const hold = (name: string, shape: [number, number]): (() => Tensor2D) => {
+    checkShape(name, shape);
+    const [rows, columns] = shape;
+    if (weights === 'nf4') {
+      const quantised = quantiseNf4(source.float32(name));
+      return () => tf.tensor2d(dequantiseNf4(quantised), shape);
+    }
+    const stored = source.stored(name);
+    if (!stored) {
+      const values = source.float32(name);
+      return () => tf.tensor2d(values, shape);
+    }
+    return () => tf.tensor2d(dequantise(stored.type, stored.bytes, rows * columns), shape);
+  };
+  const block = (i: number): Block | StoredBlock => {
     const vector = (part: BlockPart) => keep(() => read(naming.block(i, part), [hiddenSize]));
-    const matrix = (part: BlockPart, out: number, into: number) => read(naming.block(i, part), [out, into]) as Tensor2D;
+    const matrix = (part: BlockPart, out: number, into: number): (() => Tensor2D) => {
+      const [name, shape] = [naming.block(i, part), [out, into] as [number, number]];
+      if (weights === 'float32') return () => read(name, shape) as Tensor2D;
+      const make = hold(name, shape);
+      used.add(name);
+      onTensor(++done, total);
+      return make;
+    };
     const rotary = (part: 'q' | 'k', count: number) => {
       const rows = matrix(part, count * headDim, hiddenSize);
-      return naming.interleaved ? rows : interleave(rows, headDim);
+      return () => (naming.interleaved ? rows() : interleave(rows(), headDim));
     };
-    return {
-      attentionNorm: vector('attentionNorm'),
-      qkv: keep(() =>
-        tf.transpose(tf.concat([rotary('q', heads), rotary('k', kvHeads), matrix('v', kvHeads * headDim, hiddenSize)])),
-      ),
-      attentionOut: keep(() => tf.transpose(matrix('attentionOut', hiddenSize, heads * headDim))),
-      mlpNorm: vector('mlpNorm'),
-      gate: keep(() => matrix('gate', intermediateSize, hiddenSize)),
-      up: keep(() => matrix('up', intermediateSize, hiddenSize)),
-      down: keep(() => tf.transpose(matrix('down', hiddenSize, intermediateSize))),
+    const norms = { attentionNorm: vector('attentionNorm'), mlpNorm: vector('mlpNorm') };
+    const parts = {
+      qkv: [rotary('q', heads), rotary('k', kvHeads), matrix('v', kvHeads * headDim, hiddenSize)],
+      attentionOut: matrix('attentionOut', hiddenSize, heads * headDim),
+      gate: matrix('gate', intermediateSize, hiddenSize),
+      up: matrix('up', intermediateSize, hiddenSize),
+      down: matrix('down', hiddenSize, intermediateSize),
     };
+    const makers: Record<keyof BlockMatrices, () => Tensor> = {
+      qkv: () => tf.transpose(tf.concat(parts.qkv.map((make) => make()))),
+      attentionOut: () => tf.transpose(parts.attentionOut()),
+      gate: parts.gate,
+      up: parts.up,
+      down: () => tf.transpose(parts.down()),
+    };
+    const made = (make: (one: () => Tensor) => Tensor) =>
+      Object.fromEntries(Object.entries(makers).map(([name, one]) => [name, make(one)])) as BlockMatrices;
+    if (weights === 'float32') return { ...norms, ...made(keep) };
+    return { ...norms, load: () => made((one) => tf.tidy(one)) };
   };
   try {
     const table = [config.vocabSize, hiddenSize];

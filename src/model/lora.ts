@@ -6,7 +6,7 @@ import type { Random } from '../engine/random';
 import type { ModelConfig } from './config';
 import type { Transformer } from './score';
 import { TARGETS, type Target } from './targets';
-import type { Block, Parameters, Product } from './transformer';
+import { blockOf, type Block, type Parameters, type Product, type StoredBlock } from './transformer';
 
 /** The low-rank part of one layer, as PEFT stores it: the weight [out, in] gets scaling * b a. */
 export type LowRank = { a: Tensor2D /* [rank, in] */; b: Tensor2D /* [out, rank] */ };
@@ -121,8 +121,8 @@ export function mergeBlock(config: ModelConfig, block: Block, adapter: AdapterBl
 }
 
 /**
- * The model's weights with the adapter merged in, as `mergeBlock`. Weights that stay the same are shared with
- * `parameters`; the caller disposes of the others.
+ * The model's weights with the adapter merged in, as `mergeBlock`; it is needed as long as they are where blocks are held
+ * quantised. Weights that stay the same are shared with `parameters`; the caller disposes of the others.
  */
 export function fuse({ config, parameters }: Transformer, adapter: Adapter): Parameters {
   return merged(config, parameters, adapter, loraScaling(adapter.config));
@@ -134,9 +134,13 @@ export function unfuse({ config, parameters }: Transformer, adapter: Adapter): P
 }
 
 function merged(config: ModelConfig, parameters: Parameters, { blocks }: Adapter, scaling: number): Parameters {
+  const merge = (block: Block | StoredBlock, i: number) => mergeBlock(config, blockOf(block), blocks[i]!, scaling);
   return {
     ...parameters,
-    blocks: parameters.blocks.map((block, i) => tf.tidy(() => mergeBlock(config, block, blocks[i]!, scaling))),
+    blocks: parameters.blocks.map((block, i) => {
+      if (!('load' in block)) return tf.tidy(() => merge(block, i));
+      return { ...block, load: () => merge(block, i) }; // held quantised, so merged when needed
+    }),
   };
 }
 

@@ -45,6 +45,10 @@ export function openSafetensors(file: string): SafetensorsFile {
       names: () => tensors.keys(),
       shape: (name) => [...find(name).shape],
       float32: (name) => toFloat32(file, find(name), () => read(name)),
+      stored: (name) => {
+        const { dtype } = find(name);
+        return dtype === 'F32' || dtype === 'F16' || dtype === 'BF16' ? { type: dtype, bytes: read(name) } : undefined;
+      },
       close: () => source.close(),
     };
   } catch (error) {
@@ -155,6 +159,7 @@ function openShards(folder: string, index: string): TensorSource {
     names: () => shardOf.keys(),
     shape: (name) => find(name).shape(name),
     float32: (name) => find(name).float32(name),
+    stored: (name) => find(name).stored(name),
     close,
   };
 }

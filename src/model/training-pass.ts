@@ -1,4 +1,5 @@
-import { tf, type Tensor, type Tensor2D } from '../engine/backend';
+import { tf, type Tensor2D } from '../engine/backend';
+import { leaves } from '../engine/tree';
 import { matmul, rmsNorm, rmsNormBackward, silu, swiGluBackward } from '../engine/ops';
 import { attentionBackward, layBackwardGrid, layGrid, type BackwardGrid, type Grid } from './attention';
 import type { ModelConfig } from './config';
@@ -16,7 +17,7 @@ import {
 } from './lora';
 import type { Packed } from './packed';
 import type { Transformer } from './score';
-import { embed, MOST_SCORES, runBlock, type Block, type Product } from './transformer';
+import { blockOf, embed, MOST_SCORES, runBlock, type Block, type Product } from './transformer';
 
 /** A forward pass whose adapter can be differentiated. */
 export interface TrainingPass {
@@ -33,8 +34,8 @@ export interface TrainingPass {
 
 /** What one block's backward pass starts from: its input, and what is dearest to compute again. */
 type Trace = {
-  /** The weights, with the adapter merged in unless there is dropout. */
-  block: Block;
+  /** The merged weights; absent where they are made again, because the base is held quantised. */
+  block?: Block;
   x: Tensor2D; // [n, hidden]
   rotated: Tensor2D; // [n * (heads + 2 kvHeads), headDim]
   attended: Tensor2D; // [n, heads * headDim]; from here on [p, …] in the last block
@@ -62,6 +63,11 @@ export function trainingPass(
   const last = config.layers - 1;
   const adapted = adapter.blocks.findIndex((block) => Object.keys(block).length > 0);
   const lowest = adapted < 0 || forwardOnly ? config.layers : adapted;
+  /** A block's weights, with the adapter merged in unless there is dropout. */
+  const weightsOf = (i: number): Block => {
+    const base = blockOf(parameters.blocks[i]!);
+    return dropout ? base : mergeBlock(config, base, adapter.blocks[i]!, scaling);
+  };
   const lowRank = (i: number): LowRankPart => ({ config, block: i, adapter: adapter.blocks[i]!, scaling, dropout });
 
   const { hidden, top, traces } = tf.tidy(() => {
@@ -69,14 +75,15 @@ export function trainingPass(
     const grid = layGrid(config, packed, 0, MOST_SCORES);
     const chosen = tf.tensor1d(at, 'int32');
     let x = embed(config, parameters, packed.ids);
-    parameters.blocks.forEach((base, i) => {
+    parameters.blocks.forEach((stored, i) => {
       const made = tf.tidy(() => {
-        const block = dropout ? base : mergeBlock(config, base, adapter.blocks[i]!, scaling);
+        const block = weightsOf(i);
         const { out, rotated, attended, middle, gate, up } = runBlock(config, block, x, grid, {
           chosen: i === last ? chosen : undefined,
           addTo: dropout && ((...args) => addLowRank(lowRank(i), ...args)),
         });
-        return i < lowest ? { out } : { out, trace: { block, rotated, attended, middle, gate, up } };
+        const kept = { rotated, attended, middle, gate, up, ...(!('load' in stored) && { block }) };
+        return i < lowest ? { out } : { out, trace: kept };
       });
       if (made.trace) traces.push({ ...made.trace, x });
       else x.dispose();
@@ -85,9 +92,8 @@ export function trainingPass(
     return { hidden: rmsNorm(x, parameters.norm, grid.shared), top: x, traces };
   });
 
-  const base = new Set<Tensor>(parameters.blocks.flatMap((block) => Object.values(block)));
-  const free = ({ block, ...kept }: Trace) =>
-    tf.dispose([...Object.values(kept), ...Object.values(block).filter((weight) => !base.has(weight))]);
+  const base = new Set(leaves(parameters).map(([, weight]) => weight));
+  const free = (trace: Trace) => tf.dispose(leaves(trace).flatMap(([, leaf]) => (base.has(leaf) ? [] : [leaf])));
   const dispose = () => {
     tf.dispose([hidden, top]);
     traces.splice(0).forEach(free);
@@ -104,7 +110,7 @@ export function trainingPass(
       for (let i = last; i >= lowest; i--) {
         const trace = traces.pop()!;
         const step = tf.tidy(() =>
-          blockBackward(lowRank(i), trace, d, {
+          blockBackward(lowRank(i), trace.block ?? weightsOf(i), trace, d, {
             grid,
             backwardGrid,
             spread: i === last ? spread : undefined,
@@ -171,7 +177,8 @@ interface Backwards {
 /** One block backwards, from the gradient d by its output. To be called in a `tidy`. */
 function blockBackward(
   part: LowRankPart,
-  { block, x, rotated, attended, middle, gate, up }: Trace,
+  block: Block,
+  { x, rotated, attended, middle, gate, up }: Trace,
   d: Tensor2D,
   { grid, backwardGrid, spread = (rows) => rows, to }: Backwards,
 ): { gradients: AdapterBlock; dx?: Tensor2D } {

@@ -16,10 +16,21 @@ export type Block = {
   down: Tensor; // [intermediate, hidden]
 };
 
+/** A block whose matrices are held quantised: `load` makes them, as float32, each time they are needed. */
+export type StoredBlock = Pick<Block, 'attentionNorm' | 'mlpNorm'> & { load: () => BlockMatrices };
+export type BlockMatrices = Omit<Block, 'attentionNorm' | 'mlpNorm'>;
+
+/** A block's weights. To be called in a `tidy`, which frees what was made. */
+export function blockOf(block: Block | StoredBlock): Block {
+  if (!('load' in block)) return block;
+  const { load, ...norms } = block;
+  return { ...norms, ...load() };
+}
+
 /** All weights of a model, as a parameter tree. */
 export type Parameters = {
   embedding: Tensor; // [vocab, hidden]
-  blocks: Block[];
+  blocks: (Block | StoredBlock)[];
   norm: Tensor; // [hidden]
   /** [vocab, hidden]; absent when tied to the embedding. */
   unembedding?: Tensor;
@@ -63,7 +74,7 @@ export function forward(
       const chosen = i === parameters.blocks.length - 1 ? tf.tensor1d(at, 'int32') : undefined;
       const previous = x;
       const made = tf.tidy(() => {
-        const { out, keys, values } = runBlock(config, block, x, grid, { past: cache?.layers[i], chosen });
+        const { out, keys, values } = runBlock(config, blockOf(block), x, grid, { past: cache?.layers[i], chosen });
         return keep ? { out, keys, values } : { out };
       });
       x = made.out;
