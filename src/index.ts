@@ -46,6 +46,9 @@ export {
   type Prediction,
 } from './metrics';
 
+// Objective to parameters.
+export { addScaled, bomeStep, type BilevelProblem, type BomeOptions, type BomeStep } from './train/bome';
+
 // Logits to honest probabilities.
 export {
   applyTuning,
@@ -59,6 +62,8 @@ export {
   calibrationFromJson,
   calibrationToJson,
   fitTemperature,
+  headLoss,
+  identityHead,
   splitCalibration,
   temperatureReport,
   type TemperatureFit,

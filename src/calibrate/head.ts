@@ -60,9 +60,6 @@ export function headLoss(z: Tensor2D, head: Head, weights: Tensor1D, labels?: In
     const u = applyHead(z, head);
     const logp = tf.logSoftmax(hidden ? tf.add(u, hidden) : u); // [p, V]
     const p = tf.exp(logp);
-    // 0 where p underflows: p log p is then 0 * -large, which is 0 already, but -Infinity would make it NaN.
-    const plogp = tf.mul(p, tf.maximum(logp, -1e30));
-    const negative = tf.sum(plogp, 1, true); // [p, 1], minus the entropy
     const column = tf.reshape(weights, [-1, 1]);
     let value: Tensor;
     let du: Tensor2D;
@@ -70,9 +67,11 @@ export function headLoss(z: Tensor2D, head: Head, weights: Tensor1D, labels?: In
       const [rows] = z.shape;
       const at = tf.stack([tf.range(0, rows, 1, 'int32'), tf.tensor1d(labels, 'int32')], 1) as Tensor2D;
       value = tf.neg(tf.sum(tf.mul(weights, tf.gatherND(logp, at))));
-      const target = tf.scatterND(at, tf.onesLike(weights), z.shape);
-      du = tf.mul(tf.sub(p, target), column);
+      du = tf.sub(tf.mul(p, column), tf.scatterND(at, weights, z.shape));
     } else {
+      // 0 where p underflows: p log p is then 0 * -large, which is 0 already, but -Infinity would make it NaN.
+      const plogp = tf.mul(p, tf.maximum(logp, -1e30));
+      const negative = tf.sum(plogp, 1, true); // [p, 1], minus the entropy
       value = tf.sum(tf.mul(weights, tf.reshape(negative, [-1])));
       du = tf.mul(tf.sub(plogp, tf.mul(p, negative)), column);
     }

@@ -6,7 +6,8 @@ import { wrap } from './wrap';
 
 /** A Vega-Lite v5 specification: plain JSON, its data inline. */
 export interface VegaLiteSpec {
-  $schema: string;
+  /** Version 5's when absent. */
+  $schema?: string;
   [key: string]: unknown;
 }
 

@@ -5,7 +5,7 @@ import { readJson } from '../../src/base/files';
 import { startEngine, tf } from '../../src/engine/backend';
 import { tensorsKept } from '../../src/engine/leaks';
 import { Random } from '../../src/engine/random';
-import { dispose, leaves, map, type Tree } from '../../src/engine/tree';
+import { dispose, leaves, map } from '../../src/engine/tree';
 import {
   configFromHuggingFace,
   createAdapter,
