@@ -47,6 +47,7 @@ export {
 } from './metrics';
 
 // Objective to parameters.
+export { readTraining, toExamples, type Example, type TrainingData } from './train/examples';
 export { addScaled, bomeStep, type BilevelProblem, type BomeOptions, type BomeStep } from './train/bome';
 
 // Logits to honest probabilities.
@@ -62,6 +63,7 @@ export {
   calibrationFromJson,
   calibrationToJson,
   fitTemperature,
+  fitTokenTemperature,
   headLoss,
   identityHead,
   splitCalibration,

@@ -21,8 +21,8 @@ export interface CalmData {
 /** The variables of a run: the head above (alpha), the adapter below (theta). */
 export type CalmVariables = { head: Head; adapter: AdapterBlock[] };
 
-/** Validation examples measured at an epoch's end, at most. */
-const MEASURED = 256;
+/** Validation examples and their tokens measured at an epoch's end, at most. */
+const MEASURED = { examples: 256, tokens: 2 ** 14 };
 
 /**
  * CALM (the seed paper's Algorithm 1) as a method of the training loop: each step runs T inner steps on as many training
@@ -108,7 +108,10 @@ export function calmMethod(
     };
   };
 
-  const measured = validation.slice(0, MEASURED);
+  let measuredTokens = 0;
+  const measured = validation.filter(
+    ({ ids }, i) => i === 0 || (i < MEASURED.examples && (measuredTokens += ids.length) <= MEASURED.tokens),
+  );
   const measure = ({ head, adapter }: Variables): Record<string, number> => {
     if (!letters) {
       const state = stateOf(head, adapter);

@@ -1,6 +1,7 @@
 export { type CalmOptions, METHODS, parseOptions } from './options';
 export { type Head, applyHead, clipHead, foldHead, headLoss, identityHead } from './head';
 export { train, type TrainedModel, type TrainOptions } from './train';
+export { fitTokenTemperature, type TokenTemperature } from './token-temperature';
 export { applyTuning, loadTuning, readHead, writeHead, writeTuning, type TunedModel } from './tuned';
 export {
   type TemperatureFit,

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { PACKAGE_ROOT } from '../../src/base/presets';
 import { kernelInstalled } from '../../src/setup/kernel';
 import { venvCommand } from '../../src/setup/paths';
@@ -18,6 +18,8 @@ interface Output {
 }
 interface Notebook {
   cells: { cell_type: string; source: string | string[]; outputs?: Output[] }[];
+  /** What takes longer than a test should: run by `npm run test:slow`. */
+  metadata: { calm?: { slow?: boolean; needs?: string } };
 }
 
 const text = (source: string | string[]) => (Array.isArray(source) ? source.join('') : source);
@@ -59,18 +61,23 @@ test('a cell that throws fails the notebook (case N-2)', { timeout: 120_000 }, (
   expect(notebook).toBeUndefined();
 });
 
+const SLOW = process.env['MODE'] === 'slow';
 const files = fs.readdirSync(FOLDER).filter((file) => file.endsWith('.ipynb'));
-test.each(files)('%s runs, and its committed outputs are what it gives', { timeout: 600_000 }, (name) => {
+describe.each(files)('%s', (name) => {
   const committed = read(path.join(FOLDER, name));
-  const { status, stderr, notebook } = execute(path.join(FOLDER, name));
-  expect(status, stderr).toBe(0);
-  const kinds = (n: Notebook) =>
-    n.cells.map((cell) => (cell.outputs ?? []).flatMap(({ data }) => Object.keys(data ?? {})));
-  expect(kinds(notebook!)).toEqual(kinds(committed));
-  const found = tables(notebook!).flatMap(numbers);
-  const expected = tables(committed).flatMap(numbers);
-  expect(found.length).toBe(expected.length);
-  found.forEach((value, i) =>
-    expect(Math.abs(value - expected[i]!)).toBeLessThanOrEqual(2e-3 * Math.max(1, expected[i]!)),
-  );
+  const { slow = false, needs = '' } = committed.metadata.calm ?? {};
+  const missing = slow && (!SLOW || (needs !== '' && !fs.existsSync(path.resolve(FOLDER, needs))));
+  test.skipIf(missing)('runs, and its committed outputs are what it gives', { timeout: 3_600_000 }, () => {
+    const { status, stderr, notebook } = execute(path.join(FOLDER, name));
+    expect(status, stderr).toBe(0);
+    const kinds = (n: Notebook) =>
+      n.cells.map((cell) => (cell.outputs ?? []).flatMap(({ data }) => Object.keys(data ?? {})));
+    expect(kinds(notebook!)).toEqual(kinds(committed));
+    const found = tables(notebook!).flatMap(numbers);
+    const expected = tables(committed).flatMap(numbers);
+    expect(found.length).toBe(expected.length);
+    found.forEach((value, i) =>
+      expect(Math.abs(value - expected[i]!)).toBeLessThanOrEqual(2e-3 * Math.max(1, expected[i]!)),
+    );
+  });
 });
