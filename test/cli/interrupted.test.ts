@@ -48,9 +48,9 @@ describe('an evaluation that is ended', () => {
 });
 
 /** Whether this user may mount a small disk; elsewhere the test says that it is skipped. */
-function canMount(where: string): boolean {
+function canMount(where: string, size = '64k'): boolean {
   fs.mkdirSync(where);
-  return spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'none', where]).status === 0;
+  return spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'none', where]).status === 0;
 }
 
 const disk = at('disk');
@@ -69,6 +69,46 @@ describe.skipIf(!canMount(disk))('a disk that is full (needs the right to mount)
       await untouched(path.join(disk, 'run'));
     } finally {
       execFileSync('umount', [disk]);
+    }
+  });
+});
+
+const training = at('training');
+describe.skipIf(!canMount(training, '1m'))('a disk that is full at a checkpoint (needs the right to mount)', () => {
+  it('stops with the cause, keeps the checkpoint before, and goes on from it once there is room', async () => {
+    const rows = (name: string, from: number) =>
+      write(
+        name,
+        Array.from({ length: 16 }, (_, i) => question(from + i)),
+      );
+    const [train, valid] = [rows('train.jsonl', 0), rows('valid.jsonl', 50)];
+    const sets = ['epochs=4', 'outerPerEpoch=2', 'innerSteps=1', 'batch=4', 'rank=3'].flatMap((set) => ['--set', set]);
+    const command = (out: string, ...more: string[]) => [
+      ...['train', 'calm', '--model', model, '--train', train, '--valid', valid, '--out', out, ...sets, ...more],
+    ];
+    const adapter = (out: string) => fs.readFileSync(path.join(out, 'adapter_model.safetensors'));
+    try {
+      await calmJson(...command(at('whole')));
+      const out = path.join(training, 'run');
+      const filler = path.join(training, 'filler');
+      const run = (...more: string[]) =>
+        spawnSync(process.execPath, [main, '-q', ...command(out, '--checkpoint-seconds', '0', ...more)], {
+          encoding: 'utf8',
+        });
+      const size = fs.statSync(path.join(at('whole'), 'checkpoints', 'step-000008.safetensors')).size;
+      // Room for two checkpoints and a half: a third is written before the first is removed.
+      fs.writeFileSync(filler, new Uint8Array(2 ** 20 - Math.round(2.5 * size) - 2 ** 14));
+      const { status, stderr } = run();
+      expect(status).toBe(1);
+      expect(stderr.trimEnd().split('\n').at(-1)).toMatch(
+        /^calm: cannot write .*: no space left on the disk; free some/,
+      );
+      expect(fs.readdirSync(path.join(out, 'checkpoints')).every((name) => name.startsWith('step-'))).toBe(true);
+      fs.rmSync(filler);
+      expect(run('--resume').status).toBe(0);
+      expect(adapter(out)).toEqual(adapter(at('whole')));
+    } finally {
+      execFileSync('umount', [training]);
     }
   });
 });
