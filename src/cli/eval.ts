@@ -6,10 +6,9 @@ import { calibrationFromJson } from '../calibrate';
 import type { Result, Task } from '../evaluate';
 import { resultsTable, toMarkdown } from '../report/table';
 import { loadWithAdapter, naming } from './rows';
-import { checkWritable, finish, integer, list, MOST_BINS, oneOf, WEIGHTS } from './options';
+import { checkWritable, finish, integer, list, MOST_BINS, oneOf, withModel, type ModelOptions } from './options';
 
-interface Options {
-  model: string;
+interface Options extends ModelOptions {
   tasks: string[];
   out: string;
   data?: string;
@@ -21,9 +20,6 @@ interface Options {
   truncation: 'count' | 'error';
   chat?: boolean;
   calibration?: string;
-  adapter?: string;
-  weights: (typeof WEIGHTS)[number];
-  head?: boolean;
   bins: number;
   resamples: number;
   seed: number;
@@ -32,10 +28,7 @@ interface Options {
 }
 
 export function evaluateTasks(calm: Command): void {
-  calm
-    .command('eval')
-    .description('Ask a model the questions of tasks; measure accuracy and calibration')
-    .requiredOption('--model <model>', 'preset, .gguf file, or folder in Hugging Face layout')
+  withModel(calm.command('eval').description('Ask a model the questions of tasks; measure accuracy and calibration'))
     .requiredOption('--tasks <names>', 'tasks separated by commas, or .jsonl files of questions', list)
     .requiredOption('--out <folder>', 'where results.json and rows.jsonl go')
     .option('--data <folder>', 'folder that holds <task>/<split>.jsonl')
@@ -47,14 +40,6 @@ export function evaluateTasks(calm: Command): void {
     .option('--truncation <what>', 'of prompts beyond the context: count or error', oneOf(['count', 'error']), 'count')
     .option('--chat', "put questions into the model's chat template")
     .option('--calibration <file>', 'apply a temperature, as "calm fit temperature --out" writes it')
-    .option(
-      '--weights <form>',
-      'how the model is held: float32, stored (as in its file) or nf4',
-      oneOf(WEIGHTS),
-      'float32',
-    )
-    .option('--adapter <folder>', "a LoRA adapter in PEFT's format, with its calibration head where it has one")
-    .option('--no-head', "leave the adapter's calibration head out")
     .option('--bins <n>', 'bins of the reliability diagram and the ECEs', integer(1, MOST_BINS), 10)
     .option('--resamples <n>', 'bootstrap resamples behind the intervals; 0 for none', integer(0, 1_000_000), 1000)
     .option('--seed <s>', 'seed of the examples and of the resampling', integer(0), 0)

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { z } from 'zod';
 import type { GenerateTextsOptions } from '../evaluate';
-import { checkWritable, finish, integer, number, readRows, writeRows } from './options';
-import { ID, MESSAGES } from './rows';
+import { checkWritable, finish, integer, number, readRows, writeRows, withModel, type ModelOptions } from './options';
+import { ID, loadWithAdapter, MESSAGES } from './rows';
 
 const ROW = z
   .looseObject({ id: ID, prompt: z.string().optional(), messages: MESSAGES.optional() })
@@ -10,18 +10,14 @@ const ROW = z
     message: 'has to have one of "prompt" and "messages"',
   });
 
-interface Options extends GenerateTextsOptions {
-  model: string;
+interface Options extends GenerateTextsOptions, ModelOptions {
   in: string;
   out: string;
   json?: boolean;
 }
 
 export function generate(calm: Command): void {
-  calm
-    .command('generate')
-    .description('Continue prompts, or answer conversations')
-    .requiredOption('--model <model>', 'preset, .gguf file, or folder in Hugging Face layout')
+  withModel(calm.command('generate').description('Continue prompts, or answer conversations'))
     .requiredOption('--in <file>', 'rows {id, prompt} or {id, messages}')
     .requiredOption('--out <file>', 'rows {id, texts, ids}, one text a sample')
     .option('--samples <k>', 'texts for each prompt', integer(1, 10_000), 1)
@@ -33,8 +29,8 @@ export function generate(calm: Command): void {
     .action(async (options: Options) => {
       const rows = await readRows(options.in, ROW, '{"id": …, "prompt": "…"} or {"id": …, "messages": […]}');
       checkWritable(options.out);
-      const { generateTexts, loadModel } = await import('../index.js');
-      const model = await loadModel(options.model);
+      const { generateTexts } = await import('../index.js');
+      const model = await loadWithAdapter(options);
       const names = rows.map(({ row }) => String(row.id));
       const prompts = rows.map(({ row }) => row.prompt ?? row.messages ?? []);
       const generated = generateTexts(model, prompts, { ...options, names });

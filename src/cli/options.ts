@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, type Command } from 'commander';
 import * as fs from 'node:fs';
 import type { z } from 'zod';
 import { CalmError } from '../base/errors';
@@ -17,6 +17,24 @@ export function integer(least: number, most = Infinity): (text: string) => numbe
 
 /** How a model can be held in memory; see `WEIGHT_FORMATS`, which this does not import for it would start TensorFlow. */
 export const WEIGHTS = ['float32', 'stored', 'nf4'] as const;
+
+/** What `withModel` adds. */
+export interface ModelOptions {
+  model: string;
+  weights: (typeof WEIGHTS)[number];
+  adapter?: string;
+  /** Not false unless --no-head was given. */
+  head?: boolean;
+}
+
+/** A verb that runs a model, as it is or with what was trained on it. */
+export function withModel(verb: Command): Command {
+  return verb
+    .requiredOption('--model <model>', 'preset, .gguf file, or folder in Hugging Face layout')
+    .option('--weights <form>', 'how it is held: float32, stored (as in its file) or nf4', oneOf(WEIGHTS), 'float32')
+    .option('--adapter <folder>', "a LoRA adapter in PEFT's format, with its calibration head where it has one")
+    .option('--no-head', "leave the adapter's calibration head out");
+}
 
 /** More bins than any diagram shows; far more would not fit in memory. */
 export const MOST_BINS = 10_000;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { CalmError, UsageError } from '../base/errors';
-import type { WeightFormat } from '../model';
 import type { LanguageModel } from '../pretrained';
+import type { ModelOptions } from './options';
 
 /** What rows are known by; it comes back as it was given. */
 export const ID = z.union([z.string(), z.number()]);
@@ -31,15 +31,9 @@ export function checkIds(ids: readonly number[], vocabSize: number): readonly nu
 }
 
 /** Loads a model, and an adapter onto it where one is named. */
-export async function loadWithAdapter(options: {
-  model: string;
-  adapter?: string;
-  head?: boolean;
-  weights?: WeightFormat;
-}): Promise<LanguageModel> {
-  const { adapter, head, weights = 'float32' } = options;
+export async function loadWithAdapter({ model: name, adapter, head, weights }: ModelOptions): Promise<LanguageModel> {
   if (adapter === undefined && head === false) throw new UsageError('--no-head needs an --adapter');
   const { loadModel, loadTuning } = await import('../index.js');
-  const model = await loadModel(options.model, { weights });
+  const model = await loadModel(name, { weights });
   return adapter === undefined ? model : loadTuning(model, adapter, head === false ? { head } : {});
 }

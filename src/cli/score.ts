@@ -4,7 +4,7 @@ import { CalmError } from '../base/errors';
 import type { ScoreRequest } from '../evaluate';
 import { encodePair } from '../evaluate/prompts';
 import type { LanguageModel } from '../pretrained';
-import { checkWritable, finish, integer, oneOf, readRows, WEIGHTS, writeRows } from './options';
+import { checkWritable, finish, integer, readRows, writeRows, withModel, type ModelOptions } from './options';
 import { checkIds, ID, IDS, loadWithAdapter, naming } from './rows';
 
 const ROW = z
@@ -22,11 +22,7 @@ const ROW = z
     message: 'has to have one of "continuation" and "continuation_ids"',
   });
 
-interface Options {
-  model: string;
-  adapter?: string;
-  weights: (typeof WEIGHTS)[number];
-  head?: boolean;
+interface Options extends ModelOptions {
   in: string;
   out: string;
   batchTokens: number;
@@ -34,18 +30,7 @@ interface Options {
 }
 
 export function score(calm: Command): void {
-  calm
-    .command('score')
-    .description('Score continuations: log p(continuation | context), token by token')
-    .requiredOption('--model <model>', 'preset, .gguf file, or folder in Hugging Face layout')
-    .option(
-      '--weights <form>',
-      'how the model is held: float32, stored (as in its file) or nf4',
-      oneOf(WEIGHTS),
-      'float32',
-    )
-    .option('--adapter <folder>', "a LoRA adapter in PEFT's format, with its calibration head where it has one")
-    .option('--no-head', "leave the adapter's calibration head out")
+  withModel(calm.command('score').description('Score continuations: log p(continuation | context), token by token'))
     .requiredOption('--in <file>', 'rows {id, context | context_ids, continuation | continuation_ids}')
     .requiredOption('--out <file>', 'rows {id, logprob, is_greedy, token_logprobs}, and truncated where text was cut')
     .option('--batch-tokens <n>', 'tokens computed at once; bounds memory, changes no result', integer(1), 2048)
