@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import * as path from 'node:path';
 import { UsageError } from '../base/errors';
 import { readJson } from '../base/files';
-import { calibrationFromJson } from '../calibrate';
+import { calibrationFromJson } from '../calibrate/temperature';
 import type { Result, Task } from '../evaluate';
 import { resultsTable, toMarkdown } from '../report/table';
 import { loadWithAdapter, naming } from './rows';

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { pick } from '../base/pick';
 import { writeFile } from '../base/files';
-import { calibrationToJson, temperatureReport } from '../calibrate';
+import { calibrationToJson, temperatureReport } from '../calibrate/temperature';
 import { lines } from './metrics';
 import { finish, integer, MOST_BINS } from './options';
 import { readPredictions } from './predictions';

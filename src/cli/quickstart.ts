@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import * as path from 'node:path';
 import { writeFile } from '../base/files';
 import { cacheFolder, PACKAGE_ROOT } from '../base/presets';
-import { fitTemperature } from '../calibrate';
+import { fitTemperature } from '../calibrate/temperature';
 import type { Result } from '../evaluate';
 import { panelOf, reliabilityDiagram, resultsTable, saveFigure, toMarkdown, type Panel } from '../report';
 import { venvCommand } from '../setup/paths';
