@@ -31,9 +31,7 @@ async function ours(scoring) {
   const task = await calm.loadTask(values.questions, { limit: Number(values.limit) });
   const options = { scoring, resamples: 0 };
   await calm.evaluate(model, { ...task, docs: task.docs.slice(0, 4) }, options); // warm-up
-  const started = performance.now();
-  const { rows } = await calm.evaluate(model, task, options);
-  const seconds = (performance.now() - started) / 1000;
+  const { rows, wall_seconds: seconds } = await calm.evaluate(model, task, options);
   const peak = /VmHWM:\s*(\d+)/.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1];
   const scores = rows.map((row) => row.logprobs);
   console.log(JSON.stringify({ seconds, questions: rows.length, peak_mib: peak / 1024, scores }));
