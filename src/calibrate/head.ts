@@ -22,6 +22,11 @@ export function clipHead({ d, l }: Head): Head {
   return { d: tf.clipByValue(d, 1e-3, 10), l: tf.clipByValue(l, -10, 10) };
 }
 
+/** The head of the tokens `index` [k] alone; one that all tokens share stays as it is. */
+export function headAt(head: Head, index: Tensor1D): Head {
+  return head.d.shape[0] === 1 ? head : { d: tf.gather(head.d, index), l: tf.gather(head.l, index) };
+}
+
 /** Logits [p, V] through the head: d * z + l. */
 export function applyHead(z: Tensor2D, { d, l }: Head): Tensor2D {
   return tf.tidy(() => tf.add(tf.mul(z, d), l));

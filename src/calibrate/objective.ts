@@ -2,10 +2,10 @@ import { tf, type Tensor1D, type Tensor2D } from '../engine/backend';
 import { matmul } from '../engine/ops';
 import { dispose, zip, type Tree } from '../engine/tree';
 import { lengthBuckets } from '../data';
-import { pack, trainingPass, unembed, unembeddingOf, type Adapter, type Transformer } from '../model';
+import { LOGIT_ROWS, pack, trainingPass, unembed, unembeddingOf, type Adapter, type Transformer } from '../model';
 import type { Gradients } from '../train/bome';
 import type { Example } from '../train/examples';
-import { applyHead, headLoss, type Head } from './head';
+import { applyHead, headAt, headLoss, type Head } from './head';
 
 export interface ObjectiveOptions {
   /**
@@ -20,9 +20,6 @@ export interface ObjectiveOptions {
   /** Tokens computed at once: bounds memory; gradients are summed, so results do not depend on it but for rounding. */
   batchTokens?: number;
 }
-
-/** Rows of logits held at once. */
-const LOGIT_ROWS = 128;
 
 /**
  * The mean cross-entropy of the labels, or (`entropy`) minus the mean entropy of the predictions, in nats, under a model
@@ -98,7 +95,7 @@ function throughHead(
     const index = choices && tf.tensor1d(choices, 'int32');
     const all = unembeddingOf(model.parameters);
     const table = index ? tf.gather(all, index) : all;
-    const mine = index && !scalar ? { d: tf.gather(head.d, index), l: tf.gather(head.l, index) } : head;
+    const mine = index ? headAt(head, index) : head;
     let sum: Head | undefined;
     const parts: Tensor2D[] = [];
     for (let from = 0; from < total; from += LOGIT_ROWS) {
@@ -142,10 +139,8 @@ export function choiceLogits(
     const at = Int32Array.from(batch, (i, row) => packed.starts[row]! + examples[i]!.positions[0]!);
     const pass = trainingPass(model, adapter, packed, at, { forwardOnly: true });
     const logits = tf.tidy(() => {
-      const index = tf.tensor1d(letters, 'int32');
       const z = unembed(model.parameters, pass.hidden, letters);
-      const mine = head.d.shape[0] === 1 ? head : { d: tf.gather(head.d, index), l: tf.gather(head.l, index) };
-      return applyHead(z, mine).arraySync();
+      return applyHead(z, headAt(head, tf.tensor1d(letters, 'int32'))).arraySync();
     });
     pass.dispose();
     batch.forEach((i, row) => (out[i] = logits[row]!.slice(0, examples[i]!.options)));

@@ -1,6 +1,6 @@
 import { lengthBuckets } from '../data';
 import { tf, type Tensor2D } from '../engine/backend';
-import { forward, pack, unembed, type Transformer } from '../model';
+import { forward, LOGIT_ROWS, pack, unembed, type Transformer } from '../model';
 import type { Example } from '../train/examples';
 
 export interface TokenTemperature {
@@ -14,8 +14,6 @@ export interface TokenTemperature {
 
 const [LOW, HIGH] = [0.1, 10];
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
-/** Rows of logits held at once. */
-const LOGIT_ROWS = 128;
 
 /**
  * The temperature that minimises the mean NLL of the supervised tokens over the whole vocabulary: temperature scaling

@@ -2,6 +2,7 @@ import { InvalidArgumentError, type Command } from 'commander';
 import * as fs from 'node:fs';
 import type { z } from 'zod';
 import { CalmError } from '../base/errors';
+import { WEIGHT_FORMATS, type WeightFormat } from '../model/weight-formats';
 import { AtomicFile, readJsonl, toJson } from '../base/files';
 
 /** Parses an integer from `least` to `most`. */
@@ -15,13 +16,10 @@ export function integer(least: number, most = Infinity): (text: string) => numbe
   };
 }
 
-/** How a model can be held in memory; see `WEIGHT_FORMATS`, which this does not import for it would start TensorFlow. */
-export const WEIGHTS = ['float32', 'stored', 'nf4'] as const;
-
 /** What `withModel` adds. */
 export interface ModelOptions {
   model: string;
-  weights: (typeof WEIGHTS)[number];
+  weights: WeightFormat;
   adapter?: string;
   /** Not false unless --no-head was given. */
   head?: boolean;
@@ -31,7 +29,12 @@ export interface ModelOptions {
 export function withModel(verb: Command): Command {
   return verb
     .requiredOption('--model <model>', 'preset, .gguf file, or folder in Hugging Face layout')
-    .option('--weights <form>', 'how it is held: float32, stored (as in its file) or nf4', oneOf(WEIGHTS), 'float32')
+    .option(
+      '--weights <form>',
+      'how it is held: float32, stored (as in its file) or nf4',
+      oneOf(WEIGHT_FORMATS),
+      'float32',
+    )
     .option('--adapter <folder>', "a LoRA adapter in PEFT's format, with its calibration head where it has one")
     .option('--no-head', "leave the adapter's calibration head out");
 }

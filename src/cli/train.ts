@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import * as path from 'node:path';
 import { describeOptions, optionsFromTexts, parseOptions } from '../calibrate/options';
-import { checkWritable, finish, number, oneOf, WEIGHTS } from './options';
+import { WEIGHT_FORMATS, type WeightFormat } from '../model/weight-formats';
+import { checkWritable, finish, number, oneOf } from './options';
 
 interface Options {
   model: string;
@@ -11,7 +12,7 @@ interface Options {
   set: string[];
   resume?: boolean;
   checkpointSeconds: number;
-  weights: (typeof WEIGHTS)[number];
+  weights: WeightFormat;
   json?: boolean;
 }
 
@@ -33,7 +34,7 @@ export function trainModel(calm: Command): void {
     .option(
       '--weights <form>',
       'how the model is held: float32, stored (as in its file) or nf4',
-      oneOf(WEIGHTS),
+      oneOf(WEIGHT_FORMATS),
       'float32',
     )
     .option('--resume', 'continue the run that is in --out')

@@ -81,9 +81,14 @@ export function gatherRows<T extends Tensor>(x: Tensor2D, index: Tensor, { zero 
 /** Root-mean-square norm of each row: x [n, c] / sqrt(mean(x^2) + eps) * weight [c]. */
 export function rmsNorm(x: Tensor2D, weight: Tensor, shared: Constants): Tensor2D {
   return tf.tidy(() => {
-    const scale = tf.rsqrt(tf.add(tf.mul(rowSquares(x, shared), shared.perChannel), shared.eps)); // [n, 1]
+    const scale = inverseRms(x, shared);
     return tf.mul(tf.mul(x, scale), weight);
   });
+}
+
+/** 1 / sqrt(mean(x^2) + eps) of each row, [n, 1]. */
+function inverseRms(x: Tensor2D, shared: Constants): Tensor {
+  return tf.rsqrt(tf.add(tf.mul(rowSquares(x, shared), shared.perChannel), shared.eps));
 }
 
 /** Sum of squares of each row, [n, 1]. TensorFlow reads x once and writes no squares. */
@@ -189,7 +194,7 @@ export function conjugate(table: RotaryTable): RotaryTable {
 /** The gradient of `rmsNorm` by x [n, c], from that by its result: (g - x * scale^2 * mean(g * x)) * scale, g = dy * weight. */
 export function rmsNormBackward(x: Tensor2D, weight: Tensor, gradient: Tensor2D, shared: Constants): Tensor2D {
   return tf.tidy(() => {
-    const scale = tf.rsqrt(tf.add(tf.mul(rowSquares(x, shared), shared.perChannel), shared.eps)); // [n, 1]
+    const scale = inverseRms(x, shared);
     const g = tf.mul(gradient, weight);
     const mean = tf.mul(tf.sum(tf.mul(g, x), 1, true), shared.perChannel); // [n, 1]
     return tf.mul(tf.sub(g, tf.mul(x, tf.mul(mean, tf.square(scale)))), scale);

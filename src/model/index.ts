@@ -1,12 +1,13 @@
 export { configFromGguf, configFromHuggingFace, type ModelConfig } from './config';
 export { openGguf } from './gguf';
 export { openCheckpoint } from './safetensors';
-export { GGUF_NAMES, HUGGING_FACE_NAMES, loadParameters, WEIGHT_FORMATS, type WeightFormat } from './load';
+export { GGUF_NAMES, HUGGING_FACE_NAMES, loadParameters } from './load';
+export { WEIGHT_FORMATS, type WeightFormat } from './weight-formats';
 export type { TensorSource } from './checkpoint-types';
 export { forward, unembed, unembeddingOf, type Parameters } from './transformer';
 export { pack, type Sequence } from './packed';
 export { withSharedPrefix, type Prefix } from './cache';
-export { lastLogits, scoreBranches, type Continuation, type Transformer } from './score';
+export { lastLogits, LOGIT_ROWS, scoreBranches, type Continuation, type Transformer } from './score';
 export {
   createAdapter,
   fuse,

@@ -6,6 +6,7 @@ import type { ModelConfig } from './config';
 import { interleave } from './rotary-layout';
 import { dequantise } from './dequantise';
 import { dequantiseNf4, quantiseNf4 } from './nf4';
+import type { WeightFormat } from './weight-formats';
 import type { Block, BlockMatrices, Parameters, StoredBlock } from './transformer';
 
 /** How a checkpoint format names its tensors, and whether its query/key rows are in the interleaved rotary layout. */
@@ -58,13 +59,6 @@ export const HUGGING_FACE_NAMES: Naming = {
   block: (i, part) => `model.layers.${i}.${HUGGING_FACE_PARTS[part]}.weight`,
   interleaved: false,
 };
-
-/**
- * How a model's matrices are held in memory: `float32` is the fastest; `stored` keeps the file's own bytes (GGUF blocks,
- * float16), `nf4` 4-bit NormalFloat with double quantisation (QLoRA), and both make float32 block by block when needed.
- */
-export const WEIGHT_FORMATS = ['float32', 'stored', 'nf4'] as const;
-export type WeightFormat = (typeof WEIGHT_FORMATS)[number];
 
 /**
  * Reads a model's weights into the engine, one tensor at a time.

@@ -11,7 +11,7 @@ export interface Transformer {
 }
 
 /** Vocabulary rows of logits held at once: bounds memory at 128 x vocabulary x 4 bytes. */
-const LOGIT_ROWS = 128;
+export const LOGIT_ROWS = 128;
 
 /**
  * Logits at the last token of each prompt.
