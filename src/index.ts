@@ -70,6 +70,7 @@ export {
   temperatureReport,
   type TemperatureFit,
   type TemperatureStatus,
+  type TokenTemperature,
 } from './calibrate';
 
 // Model and task to result rows.

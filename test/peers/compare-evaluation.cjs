@@ -4,6 +4,7 @@
 //   npm run build
 //   python3 -m venv VENV && VENV/bin/pip install torch transformers gguf accelerate
 //   node test/peers/compare-evaluation.cjs VENV/bin/python [--questions F.jsonl] [--limit N] [--rounds 3] [--batch 32]
+//     [--scoring letter --scoring cloze]
 //
 // Seconds are of scoring alone, after a warm-up; loading the model is left out on both sides. Prints a Markdown table.
 const { execFileSync } = require('node:child_process');
@@ -20,6 +21,7 @@ const { positionals, values } = parseArgs({
     limit: { type: 'string', default: '1000' },
     rounds: { type: 'string', default: '3' },
     batch: { type: 'string', default: '32' },
+    scoring: { type: 'string', multiple: true, default: ['letter', 'cloze'] },
     ours: { type: 'string' },
   },
 });
@@ -56,7 +58,7 @@ function compare(python) {
     '| scoring | questions | calm-lab, questions/s | transformers | ratio by round | median ratio | largest difference | peak MiB, ours / theirs |',
   );
   console.log('| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: |');
-  for (const scoring of ['letter', 'cloze']) {
+  for (const scoring of values.scoring) {
     const rounds = Array.from({ length: Number(values.rounds) }, () => {
       const theirs = run(python, [peer, model, values.questions, ...common(scoring)]);
       const mine = run(process.execPath, [

@@ -1,6 +1,7 @@
 'use strict';
 // Our side of compare-training.cjs, one process: LoRA steps or CALM's outer iterations on rows in file order, as
-// ../shared/peers/peft_step.py and torch_calm.py take them. Prints one JSON object.
+// ../shared/peers/peft_step.py and torch_calm.py take them. Prints one JSON object. By itself, for example
+// `--kind lora --data F.jsonl --batch 2 --steps 200`, it shows whether memory stays flat.
 const path = require('node:path');
 const fs = require('node:fs');
 const { parseArgs } = require('node:util');
@@ -10,7 +11,8 @@ const { values } = parseArgs({
     kind: { type: 'string' }, // lora or calm
     data: { type: 'string' },
     valid: { type: 'string' },
-    adapter: { type: 'string' },
+    adapter: { type: 'string' }, // where to start; a new one by default
+    weights: { type: 'string', default: 'float32' }, // or stored, nf4
     batch: { type: 'string', default: '16' },
     inner: { type: 'string', default: '3' },
     steps: { type: 'string', default: '3' },
@@ -18,8 +20,8 @@ const { values } = parseArgs({
   },
 });
 const build = (file) => require(path.join(__dirname, '../../.build', file));
-const { loadModel, tf, tree } = build('index.js');
-const { readAdapter } = build('model/index.js');
+const { loadModel, Random, tf, tree } = build('index.js');
+const { createAdapter, PAPER_LORA, readAdapter } = build('model/index.js');
 const { readTraining, toExamples } = build('train/examples.js');
 const { objective } = build('calibrate/objective.js');
 const { identityHead, clipHead } = build('calibrate/head.js');
@@ -28,8 +30,10 @@ const { optimise, zeroMoments } = build('train/optimiser.js');
 
 async function main() {
   build('base/progress.js').setQuiet(true);
-  const model = await loadModel('smollm2-135m-instruct');
-  const { config, blocks } = readAdapter(values.adapter, model.config);
+  const model = await loadModel('smollm2-135m-instruct', { weights: values.weights });
+  const { config, blocks } = values.adapter
+    ? readAdapter(values.adapter, model.config)
+    : createAdapter(model.config, { ...PAPER_LORA, dropout: 0 }, Random.seed(0));
   const options = { format: 'letter', maxPositions: 1024 };
   const examplesOf = async (file) => toExamples(await readTraining(file), model.tokenizer, options).examples;
   const train = await examplesOf(values.data);
@@ -83,6 +87,7 @@ async function main() {
       loss,
       lambda,
       tensors: tf.memory().numTensors,
+      rss_mib: process.memoryUsage.rss() / 2 ** 20,
     });
   }
   for (const [op, [n, ms]] of [...stats].sort((a, b) => b[1][1] - a[1][1]).slice(0, 20)) {
