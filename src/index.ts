@@ -77,6 +77,7 @@ export {
 export {
   evaluate,
   generateTexts,
+  groupMean,
   loadTask,
   loglikelihood,
   readResults,
@@ -85,6 +86,8 @@ export {
   withTemperature,
   writeResults,
   type EvaluateOptions,
+  type Form,
+  type GroupMember,
   type Metric,
   type Result,
   type Row,

@@ -6,7 +6,17 @@ import { calibrationFromJson } from '../calibrate/temperature';
 import type { Result, Task } from '../evaluate';
 import { resultsTable, toMarkdown } from '../report/table';
 import { loadWithAdapter, naming } from './rows';
-import { checkWritable, finish, integer, list, MOST_BINS, oneOf, withModel, type ModelOptions } from './options';
+import {
+  checkWritable,
+  countOrShare,
+  finish,
+  integer,
+  list,
+  MOST_BINS,
+  oneOf,
+  withModel,
+  type ModelOptions,
+} from './options';
 
 interface Options extends ModelOptions {
   tasks: string[];
@@ -33,7 +43,7 @@ export function evaluateTasks(calm: Command): void {
     .requiredOption('--out <folder>', 'where results.json and rows.jsonl go')
     .option('--data <folder>', 'folder that holds <task>/<split>.jsonl')
     .option('--split <name>', 'the split to ask; by default the one to test on')
-    .option('--limit <n>', 'the first n questions of each task', integer(1))
+    .option('--limit <n>', 'the first n questions of each task; below 1, that share of them', countOrShare)
     .option('--shots <k>', 'worked examples before each question, from another split where there is one', integer(0), 0)
     .option('--scoring <way>', 'letter, cloze or continuation', oneOf(['letter', 'cloze', 'continuation']), 'letter')
     .option('--normalisation <by>', 'of a cloze score: none, token or byte', oneOf(['none', 'token', 'byte']), 'none')

@@ -16,6 +16,13 @@ export function integer(least: number, most = Infinity): (text: string) => numbe
   };
 }
 
+/** Parses a number of items, or below 1 a share of them. */
+export function countOrShare(text: string): number {
+  const value = Number(text);
+  if (text.trim() !== '' && value > 0 && (value < 1 || Number.isSafeInteger(value))) return value;
+  throw new InvalidArgumentError('Expected a positive integer, or a share between 0 and 1.');
+}
+
 /** What `withModel` adds. */
 export interface ModelOptions {
   model: string;

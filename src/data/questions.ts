@@ -32,6 +32,8 @@ export interface ReadOptions {
   limit?: number;
   /** What to do with rows that cannot be used: fail (the default), or leave them out and list them in `skipped`. */
   invalid?: 'error' | 'skip';
+  /** Makes rows of another layout into the one that is read; what it leaves is checked as ever. */
+  convert?: (row: Record<string, unknown>) => unknown;
 }
 
 export interface Questions<Q> {
@@ -102,7 +104,7 @@ type Kept = Pick<ChoiceQuestion, 'id' | 'question' | 'topic' | 'passage'>;
 async function readRows<R extends Row, A extends object>(
   file: string,
   schema: z.ZodType<R>,
-  { limit = Infinity, invalid = 'error' }: ReadOptions = {},
+  { limit = Infinity, invalid = 'error', convert }: ReadOptions = {},
   answerOf: (row: R) => A,
 ): Promise<Questions<Kept & A>> {
   if (!(limit >= 1) || (limit % 1 !== 0 && limit !== Infinity)) {
@@ -113,7 +115,8 @@ async function readRows<R extends Row, A extends object>(
   const skipped: { line: number; reason: string }[] = [];
   const lineOf = new Map<string, number>();
   for await (const { value, line } of readJsonl(file)) {
-    const row = schema.safeParse(value);
+    const isObject = typeof value === 'object' && value !== null;
+    const row = schema.safeParse(convert && isObject ? convert(value as Record<string, unknown>) : value);
     const id = row.success ? String(row.data.id ?? `${path.parse(file).name}-${line}`) : '';
     if (!row.success) {
       skipped.push({ line, reason: reasonOf(row.error) });

@@ -7,7 +7,7 @@ import { docHash } from '../data';
 import { argmax, softmax } from '../metrics';
 import type { LanguageModel } from '../pretrained';
 import { drawExamples } from './few-shot';
-import { summariseRows } from './result-metrics';
+import { summariseRows, summariseTopics } from './result-metrics';
 import { scoreTask, type Scored, type ScoreOptions } from './score';
 import type { Result, Row, Task } from './types';
 
@@ -48,12 +48,18 @@ export async function evaluate(model: LanguageModel, task: Task, options: Evalua
     });
   }
   const all = scored.map((s, i) => toRow(task, i, s, score));
-  const rows = all.filter((row) => row.logprobs.every((lp) => Number.isFinite(lp)));
+  const valid = all.map((row) => row.logprobs.every((lp) => Number.isFinite(lp)));
+  const rows = all.filter((_, i) => valid[i]);
   if (rows.length === 0) {
     throw new CalmError(`no score of the task ${task.name} is a finite number`, {
       remedy: "check the model's weights, and whether its context has room for the options",
     });
   }
+  const topics = summariseTopics(
+    rows,
+    task.docs.filter((_, i) => valid[i]).map(({ topic }) => topic),
+  );
+  const summary = summariseRows(rows, { bins, resamples, random: Random.seed(seed).stream('bootstrap') });
   return {
     task: task.name,
     task_version: task.version,
@@ -74,13 +80,14 @@ export async function evaluate(model: LanguageModel, task: Task, options: Evalua
     skipped: task.skipped.length,
     invalid: all.length - rows.length,
     wall_seconds: (performance.now() - started) / 1000,
-    ...summariseRows(rows, { bins, resamples, random: Random.seed(seed).stream('bootstrap') }),
+    ...summary,
+    ...(topics && { topics: topics.topics, metrics: { ...summary.metrics, accuracy_by_topic: topics.mean } }),
     rows,
   };
 }
 
 function toRow(task: Task, i: number, scored: Scored, { scoring, normalisation }: ScoreOptions): Row {
-  const { logprobs, raw, promptHash, truncated } = scored;
+  const { logprobs, raw, promptHash, truncated, continuations } = scored;
   const doc = task.docs[i]!;
   const prediction = argmax(logprobs);
   return {
@@ -95,9 +102,12 @@ function toRow(task: Task, i: number, scored: Scored, { scoring, normalisation }
     prediction,
     correct: prediction === doc.answer,
     truncated,
-    ...(scoring === 'continuation' && {
-      prediction_norm: argmax(raw.map((lp, k) => lp / [...doc.choices[k]!].length)), // characters, as Python counts
-    }),
+    ...(scoring === 'continuation' &&
+      continuations && {
+        is_greedy: continuations.greedy,
+        prediction_norm: argmax(raw.map((lp, k) => lp / [...continuations.texts[k]!].length)), // as Python counts
+        prediction_bytes: argmax(raw.map((lp, k) => lp / Buffer.byteLength(continuations.texts[k]!))),
+      }),
   };
 }
 

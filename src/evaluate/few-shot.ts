@@ -16,26 +16,31 @@ const content = ({ question, passage = '' }: ChoiceQuestion) =>
   JSON.stringify([normaliseQuestion(question), normaliseQuestion(passage)]);
 
 /**
- * Draws the examples of each question: never the question itself or one of the same content (whatever its id and
+ * The examples of each question, drawn unless its task takes the first ones: never the question itself or one of the same content (whatever its id and
  * options), and none twice. They depend on the seed and the question, not on its neighbours.
  * @throws UsageError when the pool has too few other questions
  */
 export function drawExamples({ name, docs, fewShot }: Task, random: Random): ChoiceQuestion[][] {
   if (!fewShot) return docs.map(() => []);
-  const { shots, split } = fewShot;
+  const { shots, split, firstOfTopic = false } = fewShot;
   const pool = dedupe(fewShot.pool).kept;
   const contents = pool.map(content);
   const count = new Map<string, number>();
   for (const key of contents) count.set(key, (count.get(key) ?? 0) + 1);
   return docs.map((doc) => {
     const own = content(doc);
-    const left = pool.length - (count.get(own) ?? 0);
+    const first = firstOfTopic
+      ? pool.filter((other, i) => other.topic === doc.topic && contents[i] !== own)
+      : undefined;
+    const left = first?.length ?? pool.length - (count.get(own) ?? 0);
     if (left < shots) {
       throw new UsageError(
-        `${name}: ${shots} examples cannot be drawn from the ${left} other questions of the split ${split}`,
+        `${name}: ${shots} examples cannot be drawn from the ${left} other questions of the split ${split}` +
+          (firstOfTopic ? ` about ${doc.topic ?? 'no topic'}` : ''),
         { remedy: 'ask for fewer shots' },
       );
     }
+    if (first) return first.slice(0, shots);
     const stream = random.stream(docHash(doc));
     const chosen = new Set<number>();
     while (chosen.size < shots) {

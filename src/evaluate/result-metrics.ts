@@ -1,6 +1,7 @@
 import { toJson } from '../base/files';
 import type { Random } from '../engine/random';
 import { auroc, bootstrapInterval, confEce, cwEce, logSoftmax, summarise } from '../metrics';
+import { groupMean } from './group-means';
 import type { Metric, Result, Row } from './types';
 
 /** What one item adds to each metric. */
@@ -97,9 +98,31 @@ export function summariseRows(
     nll: average('nll', mean(items.map((i) => i.nll)), false),
     auroc: { ...plain(values.auroc, true), interval: percentile((s) => auroc(...pairs(s))) },
   };
-  if (rows.every((r) => r.prediction_norm !== undefined)) {
-    const hits = rows.map((r) => (r.prediction_norm === r.label ? 1 : 0));
-    metrics['acc_norm'] = { ...plain(mean(hits), true), stderr: standardError(hits) };
+  for (const [name, by] of [
+    ['acc_norm', 'prediction_norm'],
+    ['acc_bytes', 'prediction_bytes'],
+  ] as const) {
+    if (rows.some((row) => row[by] === undefined)) continue;
+    const hits = rows.map((row) => (row[by] === row.label ? 1 : 0));
+    metrics[name] = { ...plain(mean(hits), true), stderr: standardError(hits) };
   }
   return { metrics, bins: tables, binning: JSON.parse(toJson(convention)) as Record<string, unknown> };
+}
+
+/**
+ * The accuracy of each topic and their unweighted mean, where the items have two topics or more.
+ * @param topicOf the topic of each row, in order
+ */
+export function summariseTopics(
+  rows: readonly Row[],
+  topicOf: readonly (string | undefined)[],
+): { topics: NonNullable<Result['topics']>; mean: Metric } | undefined {
+  const hits = new Map<string, number[]>();
+  rows.forEach(({ correct }, i) => {
+    const topic = topicOf[i] ?? 'no topic';
+    hits.set(topic, [...(hits.get(topic) ?? []), correct ? 1 : 0]);
+  });
+  if (hits.size < 2) return undefined;
+  const topics = [...hits].map(([topic, of]) => ({ topic, n: of.length, value: mean(of), stderr: standardError(of) }));
+  return { topics, mean: { ...groupMean(topics, { weighted: false }), interval: null, higher_is_better: true } };
 }

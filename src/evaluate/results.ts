@@ -47,6 +47,9 @@ const schema = z.object({
       invalid: z.number(),
       wall_seconds: z.number(),
       metrics: z.record(z.string(), metric),
+      topics: z
+        .array(z.object({ topic: z.string(), n: z.number(), value: number.nullable(), stderr: number.nullable() }))
+        .optional(),
       bins: z.object({ confidence: z.array(bin), classwise_total: z.array(bin) }),
       binning: z.record(z.string(), z.unknown()),
     }),

@@ -25,6 +25,8 @@ export interface Scored {
   raw: number[];
   promptHash: string;
   truncated: number;
+  /** Where continuations were scored: their texts, and whether each is the model's first choice. */
+  continuations?: { texts: string[]; greedy: boolean[] };
 }
 
 /**
@@ -42,7 +44,7 @@ export function scoreTask(
     options.chat ? renderMessages(model, [{ role: 'user', content: prompt }]) : prompt;
   return options.scoring === 'letter'
     ? scoreLetters(model, task, examples, asked, batching)
-    : scoreCloze(model, task, examples, asked, options.normalisation, batching);
+    : scoreContinuations(model, task, examples, asked, options, batching);
 }
 
 type Asked = (prompt: string) => string;
@@ -83,32 +85,66 @@ function scoreLetters(
   return scored;
 }
 
-function scoreCloze(
+/**
+ * What is asked about one item where its options are scored as continuations: in the task's own form or, by
+ * `continuation`, in lm-evaluation-harness's.
+ * @param asked puts a prompt into a chat template, where one is wanted
+ */
+export function continuationRequests(
+  task: Task,
+  doc: ChoiceQuestion,
+  examples: readonly ChoiceQuestion[],
+  { scoring, chat }: Pick<ScoreOptions, 'scoring' | 'chat'>,
+  asked: (prompt: string) => string = (prompt) => prompt,
+): { context: string; continuation: string; text: string }[] {
+  const form = (scoring === 'continuation' && task.harness) || task;
+  const put = (item: ChoiceQuestion) => {
+    const prompt = form.prompt(item);
+    const prompts = typeof prompt === 'string' ? item.choices.map(() => prompt) : prompt;
+    return { prompts, texts: form.continuations?.(item) ?? item.choices };
+  };
+  const show = (example: ChoiceQuestion) => {
+    const { prompts, texts } = put(example);
+    return { prompt: prompts[example.answer]!, answer: texts[example.answer]! };
+  };
+  // That harness has a blank here whatever the prompt ends with, but none after a chat template.
+  const lead = (prompt: string, text: string) => {
+    if (chat) return text;
+    return scoring === 'continuation' ? ` ${text}` : withLead(prompt, text);
+  };
+  const before = form.description?.(doc) ?? '';
+  const { prompts, texts } = put(doc);
+  return texts.map((text, k) => {
+    const context = asked(before + withExamples(examples, show, prompts[k]!));
+    return { context, continuation: lead(context, text), text };
+  });
+}
+
+function scoreContinuations(
   model: LanguageModel,
   task: Task,
   examples: Examples,
   asked: Asked,
-  normalisation: Normalisation,
+  options: ScoreOptions,
   batching: Batching,
 ): Scored[] {
-  const show = (doc: ChoiceQuestion) => ({ prompt: task.prompt(doc), answer: doc.choices[doc.answer]! });
-  const prompts = task.docs.map((doc, i) => asked(withExamples(examples[i]!, show, task.prompt(doc))));
-  const requests = task.docs.map((doc, i) =>
-    doc.choices.map((choice) => encodePair(model.tokenizer, prompts[i]!, withLead(prompts[i]!, choice))),
-  );
-  const found = loglikelihood(model, requests.flat(), batching);
+  const items = task.docs.map((doc, i) => continuationRequests(task, doc, examples[i]!, options, asked));
+  const requests = items.flat().map(({ context, continuation }) => encodePair(model.tokenizer, context, continuation));
+  const found = loglikelihood(model, requests, batching);
   let next = 0;
-  return task.docs.map((doc, i) => {
-    const mine = doc.choices.map(() => found[next++]!);
+  return items.map((item) => {
+    const mine = item.map(() => found[next++]!);
+    const texts = item.map(({ text }) => text);
     const divisor = (k: number) => {
-      if (normalisation === 'token') return mine[k]!.tokenLogProbs.length;
-      return normalisation === 'byte' ? Buffer.byteLength(doc.choices[k]!) : 1;
+      if (options.normalisation === 'token') return mine[k]!.tokenLogProbs.length;
+      return options.normalisation === 'byte' ? Buffer.byteLength(texts[k]!) : 1;
     };
     return {
       logprobs: mine.map(({ logProb }, k) => logProb / divisor(k)),
       raw: mine.map(({ logProb }) => logProb),
-      promptHash: hash(prompts[i]!),
+      promptHash: hash([...new Set(item.map(({ context }) => context))].join('\n')),
       truncated: Math.max(...mine.map(({ truncated }) => truncated)),
+      continuations: { texts, greedy: mine.map(({ isGreedy }) => isGreedy) },
     };
   });
 }

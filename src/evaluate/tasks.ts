@@ -3,41 +3,16 @@ import * as path from 'node:path';
 import { UsageError } from '../base/errors';
 import { pick, unknownName } from '../base/pick';
 import { PACKAGE_ROOT } from '../base/presets';
-import { questionPrompt, readQuestions, type ChoiceQuestion } from '../data';
+import { readQuestions } from '../data';
 import { poolSplit } from './few-shot';
+import { OWN, RECIPES, type Recipe } from './recipes';
 import type { Task } from './types';
-
-interface Recipe {
-  version: number;
-  /** Splits to look for, the one to test on first. */
-  splits: readonly string[];
-  prompt: (doc: ChoiceQuestion) => string;
-}
-
-const BARE = (doc: ChoiceQuestion) => doc.question;
-
-/** Multiple-choice tasks by name; their rows are `DATA/<name>/<split>.jsonl`. Prompts are lm-evaluation-harness's. */
-const RECIPES: Readonly<Record<string, Recipe>> = {
-  starter: { version: 1, splits: ['test', 'validation', 'train'], prompt: questionPrompt },
-  arc_easy: { version: 1, splits: ['test', 'train'], prompt: questionPrompt },
-  arc_challenge: { version: 1, splits: ['test', 'dev', 'train'], prompt: questionPrompt },
-  openbookqa: { version: 1, splits: ['test', 'train'], prompt: BARE },
-  hellaswag: { version: 1, splits: ['validation'], prompt: BARE },
-  piqa: { version: 1, splits: ['validation'], prompt: questionPrompt },
-  mmlu: { version: 1, splits: ['test', 'dev'], prompt: questionPrompt },
-  medmcqa: { version: 1, splits: ['test', 'dev'], prompt: questionPrompt },
-  mathqa: { version: 1, splits: ['test'], prompt: questionPrompt },
-  commonsense_qa: { version: 1, splits: ['validation', 'train'], prompt: questionPrompt },
-};
-
-/** The recipe for a user's own folder of questions. */
-const OWN: Recipe = { version: 1, splits: ['test', 'validation', 'dev', 'train'], prompt: questionPrompt };
 
 export interface TaskOptions {
   /** Folder that holds `<task>/<split>.jsonl` (or `<task>.jsonl`); the starter questions need none. */
   data?: string;
   split?: string;
-  /** The first n questions. */
+  /** The first n questions; below 1, that share of them. */
   limit?: number;
   /**
    * Worked examples before each question, from the task's `train` split, else `validation` or `dev`, else from the
@@ -59,20 +34,25 @@ export function taskNames(): string[] {
 export async function loadTask(name: string, { data, split, limit, shots = 0 }: TaskOptions = {}): Promise<Task> {
   if (!Number.isSafeInteger(shots) || shots < 0) throw new UsageError(`shots is ${shots}, not a number of examples`);
   const { task, recipe, ...found } = find(name, data, split);
-  const { questions, skipped } = await readQuestions(found.file, { limit, invalid: 'skip' });
-  const { version, prompt } = recipe;
+  const { convert, version, prompt, continuations, description, harness, firstOfTopic = false } = recipe;
+  const reading = { invalid: 'skip', ...(convert && { convert }) } as const;
+  const share = limit !== undefined && limit > 0 && limit < 1 ? limit : undefined;
+  const { questions, skipped } = await readQuestions(found.file, { ...reading, limit: share ? undefined : limit });
   const loaded: Task = {
     name: task,
     version,
     source: found.file,
     split: found.split,
-    docs: questions,
+    docs: share ? questions.slice(0, Math.ceil(share * questions.length)) : questions,
     skipped,
     prompt,
+    ...(continuations && { continuations }),
+    ...(description && { description }),
+    ...(harness && { harness }),
   };
   if (shots === 0) return loaded;
-  const pool = await readQuestions(found.pool.file, { invalid: 'skip' });
-  return { ...loaded, fewShot: { shots, split: found.pool.split, pool: pool.questions } };
+  const pool = await readQuestions(found.pool.file, reading);
+  return { ...loaded, fewShot: { shots, split: found.pool.split, pool: pool.questions, firstOfTopic } };
 }
 
 interface Split {
@@ -101,7 +81,7 @@ function find(name: string, data: string | undefined, split: string | undefined)
     if (!fs.existsSync(data))
       throw new UsageError(`the data folder ${data} does not exist`, { remedy: 'check --data' });
     if (!isFolder(data)) throw new UsageError(`${data} is not a folder`, { remedy: 'check --data' });
-    const folder = path.join(data, name);
+    const folder = path.join(data, recipeOf(name).folder ?? name);
     if (isFolder(folder)) return ofFolder(folder, name, split);
     if (fs.existsSync(`${folder}.jsonl`)) return single(`${folder}.jsonl`, name, split);
     const here = fs.readdirSync(data).map((entry) => entry.replace(/\.jsonl$/, ''));

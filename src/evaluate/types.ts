@@ -5,7 +5,7 @@ import type { ChoiceQuestion } from '../data';
  * How an answer is read off the model.
  * - `letter`: the options are listed as A, B, …; softmax over those letters' next-token logits (the paper's way).
  * - `cloze`: the options are not shown; softmax over the summed log-probabilities of each as a continuation.
- * - `continuation`: the same scores as cloze, reported as lm-evaluation-harness does, with `acc_norm` beside accuracy.
+ * - `continuation`: scored as by cloze, put as lm-evaluation-harness puts the task, with `acc_norm` beside accuracy.
  */
 export type Scoring = 'letter' | 'cloze' | 'continuation';
 
@@ -19,10 +19,22 @@ export interface FewShot {
   /** The split they are drawn from. */
   split: string;
   pool: readonly ChoiceQuestion[];
+  /** Whether they are the pool's first ones of the item's own topic, as is the custom with MMLU, and not drawn. */
+  firstOfTopic?: boolean;
 }
 
-/** A benchmark as an object literal. */
-export interface Task {
+/** How a question is put where options are scored as continuations. */
+export interface Form {
+  /** What the options continue; one text per option where they stand in it themselves (partial scoring: WinoGrande). */
+  prompt: (doc: ChoiceQuestion) => string | string[];
+  /** What is scored after it, per option, without the blank between; the options themselves when absent. */
+  continuations?: (doc: ChoiceQuestion) => string[];
+  /** What stands before the examples and the prompt. */
+  description?: (doc: ChoiceQuestion) => string;
+}
+
+/** A benchmark as an object literal; its own form is the one of `cloze`. */
+export interface Task extends Form {
   name: string;
   version: number;
   /** The file the rows came from. */
@@ -31,8 +43,8 @@ export interface Task {
   docs: readonly ChoiceQuestion[];
   /** Rows of the file that could not be used, with the reason. */
   skipped: readonly { line: number; reason: string }[];
-  /** The text before an option when options are scored as continuations. */
-  prompt: (doc: ChoiceQuestion) => string;
+  /** The form that lm-evaluation-harness has for it, where it is another. */
+  harness?: Form;
   /** Where the worked examples before each question come from; none when absent. */
   fewShot?: FewShot;
 }
@@ -54,8 +66,11 @@ export interface Row {
   correct: boolean;
   /** Tokens cut from the left because the prompt exceeds the model's context. */
   truncated: number;
-  /** With `continuation` scoring: the option with the highest log-probability per character. */
+  /** With `continuation` scoring, per option: whether each of its tokens is the model's first choice. */
+  is_greedy?: boolean[];
+  /** With `continuation` scoring: the option with the highest log-probability per character, and per byte of UTF-8. */
   prediction_norm?: number;
+  prediction_bytes?: number;
 }
 
 export interface Metric {
@@ -96,6 +111,8 @@ export interface Result {
   invalid: number;
   wall_seconds: number;
   metrics: Record<string, Metric>;
+  /** Where the items have topics (MMLU's subjects): each with its accuracy; `accuracy_by_topic` is their plain mean. */
+  topics?: ({ topic: string; n: number } & Pick<Metric, 'value' | 'stderr'>)[];
   bins: { confidence: BinRow[]; classwise_total: BinRow[] };
   binning: Record<string, unknown>;
   rows: Row[];

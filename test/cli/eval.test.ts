@@ -116,7 +116,7 @@ describe('calm eval', () => {
     ['an unknown task', ['mined'], 2, 'did you mean mine?'],
     ['an unknown split', ['mine', '--split', 'trian'], 2, 'unknown split of mine "trian"; did you mean train?'],
     ['an unknown scoring', ['mine', '--scoring', 'letters'], 2, 'Expected one of letter, cloze, continuation.'],
-    ['no questions at all', ['mine', '--limit', '0'], 2, 'Expected an integer of at least 1'],
+    ['no questions at all', ['mine', '--limit', '0'], 2, 'Expected a positive integer, or a share'],
     ['a negative number of shots', ['mine', '--shots', '-1'], 2, 'Expected an integer of at least 0'],
     ['a data folder that does not exist', ['mine', '--data', at('absent')], 2, 'does not exist; check --data'],
     ['a data folder that is a file', ['mine', '--data', at('data/other.jsonl')], 2, 'is not a folder; check --data'],

@@ -127,8 +127,14 @@ describe('evaluate by cloze', () => {
       argmax(logprobs.map((lp, k) => lp / Array.from(docs[i]!.choices[k]!).length)),
     );
     expect(both.rows.map((r) => r.prediction_norm)).toEqual(norm);
-    const right = norm.filter((prediction, i) => prediction === docs[i]!.answer).length;
-    expect(both.metrics['acc_norm']!.value).toBeCloseTo(right / docs.length, 12);
+    const bytes = cloze.rows.map(({ logprobs }, i) =>
+      argmax(logprobs.map((lp, k) => lp / new TextEncoder().encode(docs[i]!.choices[k]).length)),
+    );
+    expect(both.rows.map((r) => r.prediction_bytes)).toEqual(bytes);
+    expect(bytes).not.toEqual(norm); // E-3: two metrics, each under its name
+    const right = (predictions: number[]) => predictions.filter((p, i) => p === docs[i]!.answer).length / docs.length;
+    expect(both.metrics['acc_norm']!.value).toBeCloseTo(right(norm), 12);
+    expect(both.metrics['acc_bytes']!.value).toBeCloseTo(right(bytes), 12);
     expect(cloze.metrics['acc_norm']).toBeUndefined();
   });
 });

@@ -16,7 +16,13 @@ const question = (name: string, more: Partial<ChoiceQuestion> = {}): ChoiceQuest
   ...more,
 });
 const many = Array.from({ length: 50 }, (_, i) => question(`thing ${i}`));
-const draw = (docs: readonly ChoiceQuestion[], shots: number, pool: readonly ChoiceQuestion[], seed = 1) => {
+const draw = (
+  docs: readonly ChoiceQuestion[],
+  shots: number,
+  pool: readonly ChoiceQuestion[],
+  seed = 1,
+  firstOfTopic = false,
+) => {
   const task: Task = {
     name: 'mine',
     version: 1,
@@ -25,7 +31,7 @@ const draw = (docs: readonly ChoiceQuestion[], shots: number, pool: readonly Cho
     docs,
     skipped: [],
     prompt: () => '',
-    fewShot: { shots, split: 'train', pool },
+    fewShot: { shots, split: 'train', pool, firstOfTopic },
   };
   return drawExamples(task, Random.seed(seed).stream('few-shot'));
 };
@@ -78,6 +84,17 @@ describe('drawExamples', () => {
     for (const { id } of draw(docs, 5, many).flat()) counts.set(id, (counts.get(id) ?? 0) + 1);
     // 5000 draws of 50: 100 each, with a standard deviation below 10.
     for (const { id } of many) expect(Math.abs(counts.get(id)! - 100)).toBeLessThan(50);
+  });
+
+  it('takes the first ones of the topic, but for the question itself, where that is the custom', () => {
+    const about = (topic: string, ...names: string[]) => names.map((name) => question(name, { topic }));
+    const pool = [...about('a', 'a1', 'a2', 'a3'), ...about('b', 'b1')];
+    const drawn = (doc: ChoiceQuestion, shots: number) => draw([doc], shots, pool, 1, true)[0]!.map(({ id }) => id);
+    expect(drawn(question('new', { topic: 'a' }), 2)).toEqual(['a1', 'a2']);
+    expect(drawn(question('a1', { topic: 'a' }), 2)).toEqual(['a2', 'a3']);
+    expect(() => drawn(question('new', { topic: 'b' }), 2)).toThrow(
+      'from the 1 other questions of the split train about b',
+    );
   });
 
   it('draws none for a task without examples', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../src/engine/random';
-import { summariseRows } from '../../src/evaluate/result-metrics';
+import { summariseRows, summariseTopics } from '../../src/evaluate/result-metrics';
 import type { Row } from '../../src/evaluate';
 import { argmax, bootstrapInterval, confEce, softmax, summarise } from '../../src/metrics';
 
@@ -101,5 +101,26 @@ describe('summariseRows', () => {
     const normed = [rowOf([1, 0], 1, { prediction_norm: 1 }), rowOf([1, 0], 0, { prediction_norm: 1 })];
     expect(summary(normed).metrics['acc_norm']).toMatchObject({ value: 0.5, higher_is_better: true });
     expect(summary([normed[0]!, rowOf([1, 0], 1)]).metrics['acc_norm']).toBeUndefined();
+  });
+});
+
+describe('summariseTopics', () => {
+  const hit = rowOf([1, 0], 0);
+  const miss = rowOf([1, 0], 1);
+
+  it('has the accuracy of each topic and their plain mean', () => {
+    const found = summariseTopics([hit, miss, hit, hit, hit], ['a', 'a', 'b', 'a', undefined])!;
+    const a = { topic: 'a', n: 3, value: 2 / 3, stderr: 1 / 3 }; // sqrt((1/9 + 1/9 + 4/9) / 2 / 3)
+    expect(found.topics).toEqual([
+      { ...a, stderr: expect.closeTo(a.stderr, 12) as number },
+      { topic: 'b', n: 1, value: 1, stderr: null },
+      { topic: 'no topic', n: 1, value: 1, stderr: null },
+    ]);
+    expect(found.mean).toMatchObject({ value: expect.closeTo((2 / 3 + 1 + 1) / 3, 12) as number, stderr: null });
+  });
+
+  it('is silent where there is one topic or none', () => {
+    expect(summariseTopics([hit, miss], ['a', 'a'])).toBeUndefined();
+    expect(summariseTopics([hit, miss], [undefined, undefined])).toBeUndefined();
   });
 });

@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { CalmError, UsageError } from '../../src/base/errors';
+import type { ChoiceQuestion } from '../../src/data';
 import { loadTask, taskNames } from '../../src/evaluate';
 import { temporaryFolder } from '../model/make-files';
 import { HAS_SHARED, SHARED } from '../shared';
@@ -41,6 +42,7 @@ describe('loadTask', () => {
   it('finds a folder of splits, the one to test on first, and a single file', async () => {
     expect((await loadTask('own', { data })).docs.map((doc) => doc.id)).toEqual(['t1', 't2', 't3']);
     expect((await loadTask('own', { data, limit: 2 })).docs).toHaveLength(2);
+    expect((await loadTask('own', { data, limit: 0.5 })).docs).toHaveLength(2); // of 3, rounded up
     expect(await loadTask('own', { data, split: 'dev' })).toMatchObject({ split: 'dev', docs: [{ id: 'd1' }] });
     expect(await loadTask('openbookqa', { data })).toMatchObject({ split: 'train' });
     const single = await loadTask('single', { data });
@@ -115,7 +117,9 @@ describe('taskNames', () => {
     for (const name of taskNames()) {
       const task = await loadTask(name, { data: path.join(SHARED, 'data'), limit: 3 });
       expect(task.docs.length, name).toBe(3);
-      expect(task.prompt(task.docs[0]!), name).toContain(task.docs[0]!.question);
+      const [{ question }] = task.docs as [ChoiceQuestion];
+      const [start] = question.split('_') as [string]; // WinoGrande's option stands at the blank
+      expect([task.prompt(task.docs[0]!)].flat()[0], name).toContain(name === 'winogrande' ? start : question);
     }
   });
 });
