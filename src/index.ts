@@ -76,10 +76,13 @@ export {
 // Model and task to result rows.
 export {
   evaluate,
+  evaluateTexts,
   generateTexts,
   groupMean,
   loadTask,
+  loadTexts,
   loglikelihood,
+  loglikelihoodRolling,
   readResults,
   readRows,
   taskNames,
@@ -90,8 +93,11 @@ export {
   type GroupMember,
   type Metric,
   type Result,
+  type PerplexityOptions,
   type Row,
   type Task,
+  type TextRow,
+  type TextTask,
 } from './evaluate';
 
 // Result rows to frames, tables and figures.

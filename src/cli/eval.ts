@@ -3,7 +3,8 @@ import * as path from 'node:path';
 import { UsageError } from '../base/errors';
 import { readJson } from '../base/files';
 import { calibrationFromJson } from '../calibrate/temperature';
-import type { Result, Task } from '../evaluate';
+import type { Result, TextRow } from '../evaluate';
+import type { LanguageModel } from '../pretrained';
 import { resultsTable, toMarkdown } from '../report/table';
 import { loadWithAdapter, naming } from './rows';
 import {
@@ -18,6 +19,8 @@ import {
   type ModelOptions,
 } from './options';
 
+type AnyResult = Result | Result<TextRow>;
+
 interface Options extends ModelOptions {
   tasks: string[];
   out: string;
@@ -25,7 +28,7 @@ interface Options extends ModelOptions {
   split?: string;
   limit?: number;
   shots: number;
-  scoring: 'letter' | 'cloze' | 'continuation';
+  scoring: Result['scoring'];
   normalisation: 'none' | 'token' | 'byte';
   truncation: 'count' | 'error';
   chat?: boolean;
@@ -45,7 +48,12 @@ export function evaluateTasks(calm: Command): void {
     .option('--split <name>', 'the split to ask; by default the one to test on')
     .option('--limit <n>', 'the first n questions of each task; below 1, that share of them', countOrShare)
     .option('--shots <k>', 'worked examples before each question, from another split where there is one', integer(0), 0)
-    .option('--scoring <way>', 'letter, cloze or continuation', oneOf(['letter', 'cloze', 'continuation']), 'letter')
+    .option(
+      '--scoring <way>',
+      'letter, cloze, continuation, or rolling for the perplexity of .txt files and rows with a "text"',
+      oneOf(['letter', 'cloze', 'continuation', 'rolling']),
+      'letter',
+    )
     .option('--normalisation <by>', 'of a cloze score: none, token or byte', oneOf(['none', 'token', 'byte']), 'none')
     .option('--truncation <what>', 'of prompts beyond the context: count or error', oneOf(['count', 'error']), 'count')
     .option('--chat', "put questions into the model's chat template")
@@ -56,23 +64,41 @@ export function evaluateTasks(calm: Command): void {
     .option('--batch-tokens <n>', 'tokens computed at once; bounds memory, changes no result', integer(1), 2048)
     .option('--json', 'print one JSON object')
     .action(async ({ tasks: names, calibration, out, ...options }: Options) => {
-      const { evaluate, loadTask, withTemperature, writeResults } = await import('../index.js');
-      const tasks: Task[] = [];
-      for (const name of names) {
-        const task = await loadTask(name, options);
-        // Rows and tables tell tasks apart by name.
-        if (tasks.some((other) => other.name === task.name)) throw new UsageError(`two tasks are called ${task.name}`);
-        tasks.push(task);
+      const { evaluate, evaluateTexts, loadTask, loadTexts, withTemperature, writeResults } =
+        await import('../index.js');
+      const { scoring, bins, resamples } = options;
+      if (scoring === 'rolling' && (calibration || options.chat || options.shots > 0)) {
+        throw new UsageError('a perplexity has no examples, chat template or temperature', {
+          remedy: 'leave out --shots, --chat and --calibration',
+        });
       }
       const json = calibration && readJson(calibration);
       const fitted = calibration && naming(calibration, () => calibrationFromJson(json));
+      const runs: { name: string; run: (model: LanguageModel) => Promise<AnyResult> | AnyResult }[] = [];
+      for (const file of names) {
+        if (scoring === 'rolling') {
+          const task = await loadTexts(file, options);
+          runs.push({ name: task.name, run: (model) => evaluateTexts(model, task, options) });
+        } else {
+          const task = await loadTask(file, options);
+          runs.push({
+            name: task.name,
+            run: async (model) => {
+              const result = await evaluate(model, task, { ...options, scoring });
+              return fitted ? withTemperature(result, fitted.applied_temperature, { bins, resamples }) : result;
+            },
+          });
+        }
+        // Rows and tables tell tasks apart by name.
+        const { name } = runs.at(-1)!;
+        if (runs.some((other, i) => i < runs.length - 1 && other.name === name)) {
+          throw new UsageError(`two tasks are called ${name}`);
+        }
+      }
       for (const file of ['results.json', 'rows.jsonl']) checkWritable(path.join(out, file));
       const model = await loadWithAdapter(options);
-      const results: Result[] = [];
-      for (const task of tasks) {
-        const result = await evaluate(model, task, options);
-        results.push(fitted ? withTemperature(result, fitted.applied_temperature, options) : result);
-      }
+      const results: AnyResult[] = [];
+      for (const { run } of runs) results.push(await run(model));
       writeResults(out, results);
       const summary = results.map(({ rows: _rows, ...rest }) => rest);
       finish(
@@ -84,7 +110,7 @@ export function evaluateTasks(calm: Command): void {
 }
 
 /** What a reader of the table should know of items that were cut or left out. */
-function remarks(results: readonly Result[]): string {
+function remarks(results: readonly Pick<Result, 'task' | 'skipped' | 'truncated' | 'invalid'>[]): string {
   return results
     .flatMap(({ task, skipped, truncated, invalid }) => [
       ...(skipped > 0 ? [`${task}: ${skipped} rows of the file are not usable questions and were left out\n`] : []),

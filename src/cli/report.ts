@@ -29,8 +29,8 @@ export function report(calm: Command): void {
     .action((runs: string[], options: Options) => {
       const results = runs.flatMap(readResults);
       const table = resultsTable(results);
-      const figure = reliabilityDiagram(results.map((result) => panelOf(result, options.kind)));
-      const files = saveFigure(figure, options.out, options.name);
+      const panels = results.filter(({ scoring }) => scoring !== 'rolling').map((r) => panelOf(r, options.kind));
+      const files = panels.length > 0 ? saveFigure(reliabilityDiagram(panels), options.out, options.name) : {};
       const tables = { markdown: toMarkdown(table), latex: toLatex(table), csv: toCsv(table).trimEnd() };
       const suffix = { markdown: 'md', latex: 'tex', csv: 'csv' };
       const written = Object.entries(tables).map(([kind, text]) => {

@@ -1,12 +1,12 @@
 import { CalmError, UsageError } from '../base/errors';
 import { pick } from '../base/pick';
-import { codeVersion } from '../base/version';
 import { Random } from '../engine/random';
 import { applyTemperature } from '../calibrate';
 import { docHash } from '../data';
 import { argmax, softmax } from '../metrics';
 import type { LanguageModel } from '../pretrained';
 import { drawExamples } from './few-shot';
+import { provenance } from './provenance';
 import { summariseRows, summariseTopics } from './result-metrics';
 import { scoreTask, type Scored, type ScoreOptions } from './score';
 import type { Result, Row, Task } from './types';
@@ -61,20 +61,11 @@ export async function evaluate(model: LanguageModel, task: Task, options: Evalua
   );
   const summary = summariseRows(rows, { bins, resamples, random: Random.seed(seed).stream('bootstrap') });
   return {
-    task: task.name,
-    task_version: task.version,
-    source: task.source,
-    split: task.split,
+    ...provenance(model, task, seed),
     scoring: score.scoring,
     normalisation: score.normalisation,
     shots: task.fewShot?.shots ?? 0,
     calibration: 'uncalibrated',
-    model: model.name,
-    model_hash: model.hash,
-    ...(model.tuning && { adapter_hash: model.tuning.adapterHash, head: model.tuning.head }),
-    code_version: codeVersion(),
-    engine: `${model.engine.kind} ${model.engine.version}${model.engine.gpu ? ' (GPU)' : ''}`,
-    seed,
     n: rows.length,
     truncated: rows.filter((row) => row.truncated > 0).length,
     skipped: task.skipped.length,

@@ -33,17 +33,17 @@ export function taskNames(): string[] {
  */
 export async function loadTask(name: string, { data, split, limit, shots = 0 }: TaskOptions = {}): Promise<Task> {
   if (!Number.isSafeInteger(shots) || shots < 0) throw new UsageError(`shots is ${shots}, not a number of examples`);
-  const { task, recipe, ...found } = find(name, data, split);
+  const { task, recipe, ...found } = findTask(name, data, split);
   const { convert, version, prompt, continuations, description, harness, firstOfTopic = false } = recipe;
   const reading = { invalid: 'skip', ...(convert && { convert }) } as const;
-  const share = limit !== undefined && limit > 0 && limit < 1 ? limit : undefined;
+  const share = limit !== undefined && limit > 0 && limit < 1;
   const { questions, skipped } = await readQuestions(found.file, { ...reading, limit: share ? undefined : limit });
   const loaded: Task = {
     name: task,
     version,
     source: found.file,
     split: found.split,
-    docs: share ? questions.slice(0, Math.ceil(share * questions.length)) : questions,
+    docs: firstOf(questions, limit),
     skipped,
     prompt,
     ...(continuations && { continuations }),
@@ -53,6 +53,11 @@ export async function loadTask(name: string, { data, split, limit, shots = 0 }: 
   if (shots === 0) return loaded;
   const pool = await readQuestions(found.pool.file, reading);
   return { ...loaded, fewShot: { shots, split: found.pool.split, pool: pool.questions, firstOfTopic } };
+}
+
+/** The first `limit` items; below 1, that share of them, rounded up. */
+export function firstOf<T>(items: readonly T[], limit = items.length): readonly T[] {
+  return items.slice(0, limit < 1 ? Math.ceil(limit * items.length) : limit);
 }
 
 interface Split {
@@ -67,7 +72,8 @@ interface Found extends Split {
   pool: Split;
 }
 
-function find(name: string, data: string | undefined, split: string | undefined): Found {
+/** Where the rows of a task are, see `loadTask`. */
+export function findTask(name: string, data: string | undefined, split: string | undefined): Found {
   if (name.endsWith('.jsonl')) return single(name, path.basename(name, '.jsonl'), split);
   const starter = path.join(PACKAGE_ROOT, 'datasets', 'starter', 'mcq');
   if (data === undefined && name !== 'starter') {

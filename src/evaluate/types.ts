@@ -49,6 +49,24 @@ export interface Task extends Form {
   fewShot?: FewShot;
 }
 
+/** Documents whose perplexity is measured. */
+export interface TextTask extends Pick<Task, 'name' | 'version' | 'source' | 'split' | 'skipped'> {
+  /** `counted` is the text whose words and bytes count, where it is not the one that is read. */
+  docs: readonly { id: string; text: string; counted?: string }[];
+}
+
+/** One document's log-probability. */
+export interface TextRow {
+  task: string;
+  doc_id: string;
+  doc_hash: string;
+  /** log p of the document, natural. */
+  logprob: number;
+  tokens: number;
+  words: number;
+  bytes: number;
+}
+
 /** One item's answer. */
 export interface Row {
   task: string;
@@ -83,12 +101,13 @@ export interface Metric {
 }
 
 /** One task under one model, scoring and calibration. */
-export interface Result {
+export interface Result<R = Row> {
   task: string;
   task_version: number;
   source: string;
   split: string;
-  scoring: Scoring;
+  /** `rolling`: every token of a text, for its perplexity. */
+  scoring: Scoring | 'rolling';
   normalisation: Normalisation;
   /** Worked examples before each question. */
   shots: number;
@@ -115,5 +134,5 @@ export interface Result {
   topics?: ({ topic: string; n: number } & Pick<Metric, 'value' | 'stderr'>)[];
   bins: { confidence: BinRow[]; classwise_total: BinRow[] };
   binning: Record<string, unknown>;
-  rows: Row[];
+  rows: R[];
 }

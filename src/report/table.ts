@@ -11,6 +11,7 @@ interface Column {
 
 const integer = (value: number) => String(value);
 const percent = (value: number) => (100 * value).toFixed(1);
+const two = (value: number) => value.toFixed(2);
 const four = (value: number) => value.toFixed(4);
 
 const METRICS: Record<string, Column> = {
@@ -22,6 +23,15 @@ const METRICS: Record<string, Column> = {
   auroc: { header: 'AUROC', better: 'higher', number: four },
 };
 
+/** Shown where a result has them. */
+const MORE_METRICS: Record<string, Column> = {
+  acc_norm: { header: 'acc_norm (%)', better: 'higher', number: percent },
+  accuracy_by_topic: { header: 'Mean of topics (%)', better: 'higher', number: percent },
+  word_perplexity: { header: 'Word perplexity', better: 'lower', number: two },
+  byte_perplexity: { header: 'Byte perplexity', better: 'lower', number: four },
+  bits_per_byte: { header: 'Bits per byte', better: 'lower', number: four },
+};
+
 const COLUMNS: Record<string, Column> = {
   model: { header: 'Model' },
   task: { header: 'Task' },
@@ -30,16 +40,22 @@ const COLUMNS: Record<string, Column> = {
   calibration: { header: 'Calibration' },
   n: { header: 'n', number: integer },
   ...METRICS,
+  ...MORE_METRICS,
   temperature: { header: 'T', number: four },
 };
 
 /**
- * One flat row a result: who and what (with the number of examples where any result has some), then accuracy (a fraction), conf_ece, cw_ece, brier (0 to 2), nll (nats) and
- * auroc, then the temperature where any result has one, then `<metric>_lo` and `<metric>_hi`, the 95 % interval, of each
- * metric where any result has one. What a result lacks is null.
+ * One flat row a result: who and what (with the number of examples where any result has some), then accuracy (a
+ * fraction), conf_ece, cw_ece, brier (0 to 2), nll (nats) and auroc, acc_norm and perplexities where any result has them,
+ * then the temperature where any result has one, then `<metric>_lo` and `<metric>_hi`, the 95 % interval, of each metric
+ * where any result has one. What a result lacks is null.
  */
 export function resultsTable(results: readonly ReportedResult[]): Row[] {
-  const names = Object.keys(METRICS);
+  const has = (name: string) => results.some((result) => result.metrics[name]);
+  const usual = Object.keys(METRICS);
+  const more = Object.keys(MORE_METRICS).filter(has);
+  // Perplexities have none of the usual metrics.
+  const names = [...(more.length > 0 && !usual.some(has) ? [] : usual), ...more];
   const intervals = names.filter((name) => results.some((result) => result.metrics[name]?.interval));
   const shots = results.some((result) => (result.shots ?? 0) > 0);
   const temperature = results.some((result) => typeof result.temperature === 'number');

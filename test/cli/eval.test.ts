@@ -86,6 +86,25 @@ describe('calm eval', () => {
     expect(harness.results[0]!.metrics).toHaveProperty('acc_norm');
   });
 
+  it('measures the perplexity of texts, which a report takes too', async () => {
+    write('data/texts.jsonl', [{ text: 'A first text.' }, { text: 'And another one.' }, { question: 'no text' }]);
+    fs.writeFileSync(at('data/book.txt'), 'Once upon a time.');
+    const rolling = ['--scoring', 'rolling', '--resamples', '20'];
+    const { code, stdout } = await calm(...evaluate(`texts,${at('data/book.txt')}`, 'perplexity', ...rolling));
+    expect([code, stdout.includes('| Word perplexity ↓ |'), stdout.includes('ECE')]).toEqual([0, true, false]);
+    expect(stdout).toContain('texts: 1 rows of the file');
+    const [texts, book] = results('perplexity').results;
+    expect(texts).toMatchObject({ scoring: 'rolling', n: 2, metrics: { bits_per_byte: { higher_is_better: false } } });
+    expect(book).toMatchObject({ task: 'book', n: 1 });
+    expect(readJsonl(at('perplexity/rows.jsonl'))).toHaveLength(3);
+    await calmJson('report', at('perplexity'), '--out', at('figures'), '--name', 'perplexity');
+    expect(fs.readFileSync(at('figures/perplexity.md'), 'utf8')).toContain('Bits per byte');
+    expect(fs.existsSync(at('figures/perplexity.svg'))).toBe(false);
+    expect(await failure(2, ...evaluate('texts', 'perplexity', ...rolling, '--shots', '1'))).toContain(
+      'leave out --shots',
+    );
+  });
+
   it('E-17: shows examples of another split, drawn by the seed', async () => {
     const hashes = async (out: string, ...more: string[]) => {
       await calmJson(...evaluate('mine', out, ...more));
@@ -115,7 +134,7 @@ describe('calm eval', () => {
     ['two files of one name', [`${at('data/other.jsonl')},other`], 2, 'two tasks are called other'],
     ['an unknown task', ['mined'], 2, 'did you mean mine?'],
     ['an unknown split', ['mine', '--split', 'trian'], 2, 'unknown split of mine "trian"; did you mean train?'],
-    ['an unknown scoring', ['mine', '--scoring', 'letters'], 2, 'Expected one of letter, cloze, continuation.'],
+    ['an unknown scoring', ['mine', '--scoring', 'letters'], 2, 'Expected one of letter, cloze, continuation, rolling.'],
     ['no questions at all', ['mine', '--limit', '0'], 2, 'Expected a positive integer, or a share'],
     ['a negative number of shots', ['mine', '--shots', '-1'], 2, 'Expected an integer of at least 0'],
     ['a data folder that does not exist', ['mine', '--data', at('absent')], 2, 'does not exist; check --data'],

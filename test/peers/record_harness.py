@@ -17,6 +17,7 @@ from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
 LETTERS = "ABCDE"
+WINDOW = 48  # tokens of context for perplexities, so that texts take several windows
 
 
 def arc(r):
@@ -117,8 +118,21 @@ def main():
                     ],
                 }
             )
+    lm._max_length = WINDOW
+    res = simple_evaluate(
+        model=lm,
+        tasks=[{"group": "local", "task": [{"task": "wikitext", "custom_dataset": lambda **_: datasets.DatasetDict({"test": datasets.Dataset.from_list(read(os.path.join(a.fixtures, "wikitext.jsonl")))}), "training_split": None, "validation_split": None}]}],
+        task_manager=TaskManager(),
+        log_samples=True,
+    )
+    docs = sorted(res["samples"]["wikitext"], key=lambda s: s["doc_id"])
+    wikitext = {
+        "window": WINDOW,
+        **{m.split(",")[0]: v for m, v in res["results"]["wikitext"].items() if isinstance(v, float)},
+        "docs": [{"text": s["arguments"][0][0], "logprob": s["filtered_resps"][0]} for s in docs],
+    }
     with open(os.path.join(a.fixtures, "lm-eval.json"), "w", encoding="utf-8") as f:
-        json.dump({"source": "lm-evaluation-harness 0.4.13, float32, batch 1: test/peers/record_harness.py", "tasks": recorded}, f, ensure_ascii=False, indent=1)
+        json.dump({"source": "lm-evaluation-harness 0.4.13, float32, batch 1: test/peers/record_harness.py", "tasks": recorded, "wikitext": wikitext}, f, ensure_ascii=False, indent=1)
         f.write("\n")
 
 
