@@ -30,7 +30,11 @@ export function report(calm: Command): void {
       const results = runs.flatMap(readResults);
       const table = resultsTable(results);
       const panels = results.filter(({ scoring }) => scoring !== 'rolling').map((r) => panelOf(r, options.kind));
-      const files = panels.length > 0 ? saveFigure(reliabilityDiagram(panels), options.out, options.name) : {};
+      // Perplexities have no diagram; no results at all is an error of `reliabilityDiagram`.
+      const files =
+        panels.length > 0 || results.length === 0
+          ? saveFigure(reliabilityDiagram(panels), options.out, options.name)
+          : {};
       const tables = { markdown: toMarkdown(table), latex: toLatex(table), csv: toCsv(table).trimEnd() };
       const suffix = { markdown: 'md', latex: 'tex', csv: 'csv' };
       const written = Object.entries(tables).map(([kind, text]) => {
