@@ -3,7 +3,7 @@ import * as path from 'node:path';
 import { UsageError } from '../base/errors';
 import { readJson } from '../base/files';
 import { calibrationFromJson } from '../calibrate/temperature';
-import type { Result, TextRow } from '../evaluate';
+import type { ResponseCache, Result, TextRow } from '../evaluate';
 import type { LanguageModel } from '../pretrained';
 import { resultsTable, toMarkdown } from '../report/table';
 import { loadWithAdapter, naming } from './rows';
@@ -37,6 +37,8 @@ interface Options extends ModelOptions {
   resamples: number;
   seed: number;
   batchTokens: number;
+  /** true unless something is said. */
+  cache: string | boolean;
   json?: boolean;
 }
 
@@ -62,9 +64,11 @@ export function evaluateTasks(calm: Command): void {
     .option('--resamples <n>', 'bootstrap resamples behind the intervals; 0 for none', integer(0, 1_000_000), 1000)
     .option('--seed <s>', 'seed of the examples and of the resampling', integer(0), 0)
     .option('--batch-tokens <n>', 'tokens computed at once; bounds memory, changes no result', integer(1), 2048)
+    .option('--cache <folder>', "where the model's answers are kept and looked up; by default in the project's cache")
+    .option('--no-cache', 'keep no answers')
     .option('--json', 'print one JSON object')
     .action(async ({ tasks: names, calibration, out, ...options }: Options) => {
-      const { evaluate, evaluateTexts, loadTask, loadTexts, withTemperature, writeResults } =
+      const { evaluate, evaluateTexts, loadTask, loadTexts, openCache, withTemperature, writeResults } =
         await import('../index.js');
       const { scoring, bins, resamples } = options;
       if (scoring === 'rolling' && (calibration || options.chat || options.shots > 0)) {
@@ -74,17 +78,20 @@ export function evaluateTasks(calm: Command): void {
       }
       const json = calibration && readJson(calibration);
       const fitted = calibration && naming(calibration, () => calibrationFromJson(json));
-      const runs: { name: string; run: (model: LanguageModel) => Promise<AnyResult> | AnyResult }[] = [];
+      const runs: {
+        name: string;
+        run: (model: LanguageModel, cache?: ResponseCache) => Promise<AnyResult> | AnyResult;
+      }[] = [];
       for (const file of names) {
         if (scoring === 'rolling') {
           const task = await loadTexts(file, options);
-          runs.push({ name: task.name, run: (model) => evaluateTexts(model, task, options) });
+          runs.push({ name: task.name, run: (model, cache) => evaluateTexts(model, task, { ...options, cache }) });
         } else {
           const task = await loadTask(file, options);
           runs.push({
             name: task.name,
-            run: async (model) => {
-              const result = await evaluate(model, task, { ...options, scoring });
+            run: async (model, cache) => {
+              const result = await evaluate(model, task, { ...options, scoring, cache });
               return fitted ? withTemperature(result, fitted.applied_temperature, { bins, resamples }) : result;
             },
           });
@@ -98,7 +105,10 @@ export function evaluateTasks(calm: Command): void {
       for (const file of ['results.json', 'rows.jsonl']) checkWritable(path.join(out, file));
       const model = await loadWithAdapter(options);
       const results: AnyResult[] = [];
-      for (const { run } of runs) results.push(await run(model));
+      const { cache: kept } = options;
+      const cache = kept === false ? undefined : openCache(model, typeof kept === 'string' ? kept : undefined);
+      for (const { run } of runs) results.push(await run(model, cache));
+      cache?.close();
       writeResults(out, results);
       const summary = results.map(({ rows: _rows, ...rest }) => rest);
       finish(

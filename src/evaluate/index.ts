@@ -1,3 +1,4 @@
+export { openCache, ResponseCache } from './cache';
 export { evaluate, withTemperature, type EvaluateOptions } from './evaluate';
 export { generateTexts, type Generated, type GenerateTextsOptions } from './generate-texts';
 export { groupMean, type GroupMember } from './group-means';

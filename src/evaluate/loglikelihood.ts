@@ -1,5 +1,6 @@
 import { startProgress } from '../base/progress';
 import { lengthBuckets } from '../data';
+import { requestKey, type ResponseCache } from './cache';
 import { scoreBranches, withSharedPrefix, type Prefix, type Transformer } from '../model';
 
 /** Token ids of a text (not empty) and of what continues it. */
@@ -24,6 +25,8 @@ export interface BatchOptions {
   batchTokens?: number;
   /** What the progress bar says. */
   label?: string;
+  /** Where answers are kept and looked up, see `openCache`. */
+  cache?: ResponseCache | undefined;
 }
 
 /** Tokens of a shared prefix that a batch repeats, one copy a row: bounds the memory of its keys and values. */
@@ -41,6 +44,7 @@ export function inBatches(
   { batchTokens = 2048, label = 'scoring' }: BatchOptions,
   work: (items: number[], prefix: Prefix | undefined) => void,
 ): void {
+  if (texts.length === 0) return;
   const progress = startProgress(label, texts.length);
   withSharedPrefix(model, texts, (prefix) => {
     const shared = prefix?.length ?? 0;
@@ -63,6 +67,29 @@ interface Group {
 }
 
 /**
+ * The answers to requests, those of the cache where there is one.
+ * @param keyOf what each request is known by, see `requestKey`
+ * @param compute answers the `missing` requests, each by a call of `found`
+ */
+export function recall<V>(
+  { cache, label = 'scoring', ...options }: BatchOptions,
+  count: number,
+  keyOf: (i: number) => string,
+  compute: (missing: number[], found: (i: number, answer: V) => void, options: BatchOptions) => void,
+): V[] {
+  const all = Array.from({ length: count }, (_, i) => i);
+  if (!cache) {
+    const out = new Array<V>(count);
+    compute(all, (i, answer) => (out[i] = answer), { label, ...options });
+    return out;
+  }
+  return cache.recall(all.map(keyOf), (missing, found) => {
+    const known = count - missing.length;
+    compute(missing, found, { label: known > 0 ? `${label} (${known} known)` : label, ...options });
+  });
+}
+
+/**
  * Scores continuations; requests that share a context (the options of a question) compute it once.
  * @throws RangeError for a context or continuation without tokens: nothing would score a perfect 0
  */
@@ -71,14 +98,28 @@ export function loglikelihood(
   requests: readonly ScoreRequest[],
   options: BatchOptions = {},
 ): LogLikelihood[] {
-  const out = new Array<LogLikelihood>(requests.length);
+  if (requests.some(({ context, continuation }) => context.length === 0 || continuation.length === 0)) {
+    throw new RangeError('loglikelihood: nothing to score');
+  }
+  const keyOf = (i: number) => requestKey('loglikelihood', requests[i]!.context, requests[i]!.continuation);
+  return recall(options, requests.length, keyOf, (missing, found, batching) => {
+    const asked = missing.map((i) => requests[i]!);
+    score(model, asked, batching, (j, answer: LogLikelihood) => found(missing[j]!, answer));
+  });
+}
+
+function score(
+  model: Transformer,
+  requests: readonly ScoreRequest[],
+  options: BatchOptions,
+  found: (i: number, answer: LogLikelihood) => void,
+): void {
   const groups = new Map<string, Group>();
   const truncated = requests.map(({ context, continuation }, i) => {
-    if (context.length === 0 || continuation.length === 0) throw new RangeError('loglikelihood: nothing to score');
     // The last token is only predicted, never read, so it needs no place.
     const room = model.config.maxPositions - (continuation.length - 1);
     if (room < 1) {
-      out[i] = { logProb: -Infinity, tokenLogProbs: [], isGreedy: false, truncated: context.length };
+      found(i, { logProb: -Infinity, tokenLogProbs: [], isGreedy: false, truncated: context.length });
       return context.length;
     }
     const ids = context.slice(-room);
@@ -98,9 +139,8 @@ export function loglikelihood(
       continuations.forEach(({ tokenLogProbs, greedy }, b) => {
         const i = mine[g]!.requests[b]!;
         const logProb = tokenLogProbs.reduce((a, lp) => a + lp, 0);
-        out[i] = { logProb, tokenLogProbs, isGreedy: greedy.every(Boolean), truncated: truncated[i]! };
+        found(i, { logProb, tokenLogProbs, isGreedy: greedy.every(Boolean), truncated: truncated[i]! });
       }),
     );
   });
-  return out;
 }

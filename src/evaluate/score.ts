@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { lastLogits } from '../model';
 import { logSoftmax } from '../metrics';
 import { renderMessages, type LanguageModel } from '../pretrained';
-import { inBatches, loglikelihood } from './loglikelihood';
+import { requestKey, type ResponseCache } from './cache';
+import { inBatches, loglikelihood, recall, type BatchOptions } from './loglikelihood';
 import type { ChoiceQuestion } from '../data';
 import { letterPrompt, LETTERS, letterTokens, withExamples, withLead } from '../data';
 import { encodePair } from './prompts';
@@ -15,6 +16,8 @@ export interface ScoreOptions {
   chat: boolean;
   /** Tokens computed at once: bounds memory; results do not depend on it. */
   batchTokens: number;
+  /** Where answers are kept and looked up, see `openCache`; none when absent. */
+  cache?: ResponseCache | undefined;
 }
 
 /** The scores of one item's options. */
@@ -39,7 +42,8 @@ export function scoreTask(
   examples: readonly (readonly ChoiceQuestion[])[],
   options: ScoreOptions,
 ): Scored[] {
-  const batching = { batchTokens: options.batchTokens, label: `${task.name} by ${options.scoring}` };
+  const { batchTokens, cache } = options;
+  const batching = { batchTokens, cache, label: `${task.name} by ${options.scoring}` };
   const asked = (prompt: string) =>
     options.chat ? renderMessages(model, [{ role: 'user', content: prompt }]) : prompt;
   return options.scoring === 'letter'
@@ -49,7 +53,6 @@ export function scoreTask(
 
 type Asked = (prompt: string) => string;
 type Examples = readonly (readonly ChoiceQuestion[])[];
-type Batching = { batchTokens: number; label: string };
 
 function hash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16);
@@ -60,7 +63,7 @@ function scoreLetters(
   task: Task,
   examples: Examples,
   asked: Asked,
-  batching: Batching,
+  batching: BatchOptions,
 ): Scored[] {
   const show = (doc: ChoiceQuestion) => ({ prompt: letterPrompt(doc), answer: LETTERS[doc.answer]! });
   const items = task.docs.map((doc, i) => {
@@ -71,18 +74,22 @@ function scoreLetters(
   });
   const most = Math.max(...items.map((item) => item.options));
   const letters = letterTokens(model.tokenizer, most, items[0]?.prompt ?? '');
-  const scored = new Array<Scored>(items.length);
-  const texts = items.map((item) => item.ids);
-  const more = items.map(() => 0);
-  inBatches(model, texts, more, batching, (batch, prefix) => {
-    const prompts = batch.map((i) => items[i]!.ids);
-    lastLogits(model, prompts, letters, prefix).forEach((logits, j) => {
-      const { prompt, truncated, options } = items[batch[j]!]!;
-      const logprobs = logSoftmax(Array.from(logits.subarray(0, options)));
-      scored[batch[j]!] = { logprobs, raw: logprobs, promptHash: hash(prompt), truncated };
+  const keyOf = (i: number) => requestKey('letters', items[i]!.ids, letters.subarray(0, items[i]!.options));
+  const logprobs = recall(batching, items.length, keyOf, (missing, found: (i: number, lps: number[]) => void, rest) => {
+    const texts = missing.map((i) => items[i]!.ids);
+    const more = missing.map(() => 0);
+    inBatches(model, texts, more, rest, (batch, prefix) => {
+      const prompts = batch.map((j) => texts[j]!);
+      lastLogits(model, prompts, letters, prefix).forEach((logits, k) => {
+        const i = missing[batch[k]!]!;
+        found(i, logSoftmax(Array.from(logits.subarray(0, items[i]!.options))));
+      });
     });
   });
-  return scored;
+  return items.map(({ prompt, truncated }, i) => {
+    const mine = logprobs[i]!;
+    return { logprobs: mine, raw: mine, promptHash: hash(prompt), truncated };
+  });
 }
 
 /**
@@ -126,7 +133,7 @@ function scoreContinuations(
   examples: Examples,
   asked: Asked,
   options: ScoreOptions,
-  batching: Batching,
+  batching: BatchOptions,
 ): Scored[] {
   const items = task.docs.map((doc, i) => continuationRequests(task, doc, examples[i]!, options, asked));
   const requests = items.flat().map(({ context, continuation }) => encodePair(model.tokenizer, context, continuation));

@@ -14,7 +14,7 @@ write('data/mine/test.jsonl', QUESTIONS.slice(0, 8));
 write('data/mine/train.jsonl', QUESTIONS.slice(8));
 write('data/other.jsonl', QUESTIONS.slice(0, 3));
 
-const evaluate = (tasks: string, out: string, ...more: string[]) => ['eval', '--model', model, '--tasks', tasks, '--data', at('data'), '--out', at(out), '--resamples', '20', ...more]; // prettier-ignore
+const evaluate = (tasks: string, out: string, ...more: string[]) => ['eval', '--model', model, '--tasks', tasks, '--data', at('data'), '--out', at(out), '--resamples', '20', ...(more.includes('--cache') ? [] : ['--no-cache']), ...more]; // prettier-ignore
 
 interface Summary {
   out: string;
@@ -103,6 +103,19 @@ describe('calm eval', () => {
     expect(await failure(2, ...evaluate('texts', 'perplexity', ...rolling, '--shots', '1'))).toContain(
       'leave out --shots',
     );
+  });
+
+  it('keeps answers, and looks them up the next time', async () => {
+    const kept = ['--cache', at('answers')];
+    await calmJson(...evaluate('mine', 'first', '--limit', '5', ...kept));
+    const { stderr } = await calm(...evaluate('mine', 'again', ...kept));
+    expect(stderr).toContain('mine by letter (5 known) 3/3');
+    expect((await calm(...evaluate('mine', 'again', ...kept))).stderr).not.toContain('mine by letter');
+    await calmJson(...evaluate('mine', 'without'));
+    const [again, without] = ['again', 'without'].map((run) =>
+      readJsonl<{ prediction: number }>(at(`${run}/rows.jsonl`)),
+    );
+    expect(again!.map((row) => row.prediction)).toEqual(without!.map((row) => row.prediction));
   });
 
   it('E-17: shows examples of another split, drawn by the seed', async () => {

@@ -16,7 +16,7 @@ const many = write(
   'many.jsonl',
   Array.from({ length: 20_000 }, (_, i) => question(i)),
 );
-const evaluate = (tasks: string, out: string) => ['eval', '--model', model, '--tasks', tasks, '--out', out, '--resamples', '0']; // prettier-ignore
+const evaluate = (tasks: string, out: string) => ['eval', '--model', model, '--tasks', tasks, '--out', out, '--resamples', '0', '--no-cache']; // prettier-ignore
 
 /** What stood in a folder before is there, readable, and alone. */
 async function untouched(run: string): Promise<void> {

@@ -78,7 +78,18 @@ describe('calm train calm', () => {
     interface Evaluated {
       results: { adapter_hash?: string; head?: boolean; metrics: { nll: { value: number } } }[];
     }
-    const arguments_ = ['eval', '--model', model, '--tasks', test, '--resamples', '0', '--out', at('eval')];
+    const arguments_ = [
+      'eval',
+      '--model',
+      model,
+      '--tasks',
+      test,
+      '--resamples',
+      '0',
+      '--no-cache',
+      '--out',
+      at('eval'),
+    ];
     const evaluate = (...more: string[]) => calmJson<Evaluated>(...arguments_, ...more);
     const [plain] = (await evaluate()).results;
     const [headed] = (await evaluate('--adapter', at('run'))).results;
@@ -151,7 +162,7 @@ describe('calm train calm', () => {
     fs.cpSync(at('run'), wrong, { recursive: true });
     const numbers = { shape: [5], data: new Float32Array(5).fill(1) };
     writeSafetensors(path.join(wrong, 'calibration_head.safetensors'), { d: numbers, l: numbers });
-    const evaluate = ['eval', '--model', model, '--tasks', test, '--out', at('eval'), '--adapter'];
+    const evaluate = ['eval', '--model', model, '--tasks', test, '--no-cache', '--out', at('eval'), '--adapter'];
     expect((await calm(...evaluate, wrong)).stderr).toMatch(/d is \[5\], the model's vocabulary is 284/);
     expect((await calm(...evaluate, at('nowhere'))).stderr).toMatch(/nowhere: does not exist/);
     fs.writeFileSync(path.join(wrong, 'adapter_model.safetensors'), '');
