@@ -75,10 +75,12 @@ export {
 
 // Model and task to result rows.
 export {
+  compareRows,
   evaluate,
   evaluateTexts,
   generateTexts,
   groupMean,
+  importLmEval,
   loadTask,
   loadTexts,
   loglikelihood,
@@ -89,6 +91,7 @@ export {
   taskNames,
   withTemperature,
   writeResults,
+  type Comparison,
   type EvaluateOptions,
   type Form,
   type GroupMember,

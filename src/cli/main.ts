@@ -2,10 +2,12 @@ import { Command, CommanderError } from 'commander';
 import { CalmError } from '../base/errors';
 import { setQuiet } from '../base/progress';
 import { codeVersion } from '../base/version';
+import { compareRuns } from './compare';
 import { doctor } from './doctor';
 import { evaluateTasks } from './eval';
 import { fit } from './fit';
 import { generate } from './generate';
+import { importResults } from './import';
 import { metrics } from './metrics';
 import { quickstart } from './quickstart';
 import { report } from './report';
@@ -26,7 +28,20 @@ export function program(): Command {
     .showSuggestionAfterError()
     .configureHelp({ showGlobalOptions: true })
     .hook('preAction', (command) => setQuiet(command.opts<{ quiet?: boolean }>().quiet === true));
-  const verbs = [doctor, tokenize, score, generate, evaluateTasks, trainModel, metrics, fit, report, quickstart];
+  const verbs = [
+    doctor,
+    tokenize,
+    score,
+    generate,
+    evaluateTasks,
+    trainModel,
+    compareRuns,
+    importResults,
+    metrics,
+    fit,
+    report,
+    quickstart,
+  ];
   for (const verb of verbs) verb(calm);
   for (const command of [calm, ...calm.commands]) {
     command.exitOverride().configureOutput({

@@ -1,7 +1,9 @@
 export { openCache, ResponseCache } from './cache';
+export { compareRows, type Comparison, type Difference, type Flip } from './compare';
 export { evaluate, withTemperature, type EvaluateOptions } from './evaluate';
 export { generateTexts, type Generated, type GenerateTextsOptions } from './generate-texts';
 export { groupMean, type GroupMember } from './group-means';
+export { importLmEval } from './import-lm-eval';
 export { loglikelihood, type LogLikelihood, type ScoreRequest } from './loglikelihood';
 export { evaluateTexts, loglikelihoodRolling, type PerplexityOptions } from './perplexity';
 export { encodePair } from './prompts';

@@ -9,7 +9,18 @@ const verbs = program().commands.map((command) => command.name());
 
 describe('the command line', () => {
   it('has the verbs of the contract', () => {
-    for (const verb of ['doctor', 'tokenize', 'score', 'generate', 'eval', 'metrics', 'fit', 'report']) {
+    for (const verb of [
+      'doctor',
+      'tokenize',
+      'score',
+      'generate',
+      'eval',
+      'compare',
+      'import',
+      'metrics',
+      'fit',
+      'report',
+    ]) {
       expect(verbs).toContain(verb);
     }
   });
