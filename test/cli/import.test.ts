@@ -5,7 +5,10 @@ import { calm, calmJson, failure, workplace } from './calm';
 
 const { at } = workplace();
 const FOLDER = path.join(__dirname, '../fixtures/lm-eval');
-const FILE = path.join(FOLDER, fs.readdirSync(FOLDER).find((name) => name.startsWith('results_'))!);
+const FILE = path.join(
+  FOLDER,
+  fs.readdirSync(FOLDER).find((name) => name.startsWith('results_'))!,
+);
 
 describe('calm import lm-eval', () => {
   it('writes what report, compare and the rest read', async () => {
