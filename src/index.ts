@@ -76,6 +76,7 @@ export {
 // Model and task to result rows.
 export {
   compareRows,
+  defineTask,
   evaluate,
   evaluateTexts,
   generateTexts,
@@ -101,6 +102,7 @@ export {
   type ResponseCache,
   type Row,
   type Task,
+  type TaskSpec,
   type TextRow,
   type TextTask,
 } from './evaluate';

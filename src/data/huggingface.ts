@@ -34,5 +34,5 @@ export const tokenizers = load('@huggingface/tokenizers') as {
 
 /** `@huggingface/jinja`: the template engine of chat templates. */
 export const jinja = load('@huggingface/jinja') as {
-  Template: new (template: string) => { render(variables: Record<string, unknown>): string };
+  Template: new (template: string) => { parsed: unknown; render(variables: Record<string, unknown>): string };
 };

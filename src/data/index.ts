@@ -4,6 +4,7 @@ export { tokenizerFromGguf } from './tokenizer-gguf';
 export { renderChat, type ChatMessage, type ChatOptions } from './chat';
 export {
   docHash,
+  questionsOf,
   readOpenQuestions,
   readQuestions,
   type ChoiceQuestion,
@@ -21,6 +22,7 @@ export {
   withLead,
   type Instruction,
 } from './prompts';
+export { compileTemplate, type RowTemplate } from './template';
 export { mcqaMixture, type Mixture } from './mixture';
-export { dedupe, normaliseQuestion, splitByFraction, splitByTopic } from './splits';
+export { dedupe, firstOf, normaliseQuestion, splitByFraction, splitByTopic } from './splits';
 export { lengthBuckets, type Batches } from './batches';

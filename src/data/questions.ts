@@ -82,7 +82,14 @@ const openRow = z.object({ ...common, answers: z.array(text).min(1, 'is empty') 
  *   suggested), empty or not JSON lines, and for invalid rows unless they are to be skipped
  */
 export function readQuestions(file: string, options?: ReadOptions): Promise<Questions<ChoiceQuestion>> {
-  return readRows(file, choiceRow, options, ({ choices, answer }) => ({ choices, answer }));
+  return readRows(file, choiceRow, options, choiceOf);
+}
+
+/** Questions from rows that are at hand; `name` is what errors call them, the first row being their line 1. */
+export function questionsOf(name: string, rows: readonly unknown[], options?: ReadOptions): Questions<ChoiceQuestion> {
+  const collected = collect(name, choiceRow, options, choiceOf);
+  rows.some((value, i) => collected.add(value, i + 1));
+  return collected.end();
 }
 
 /** Reads questions with free-text answers from JSON lines `{"question", "answers"}`, as `readQuestions` does. */
@@ -101,20 +108,36 @@ export function docHash(doc: Omit<ChoiceQuestion, 'id'> | Omit<OpenQuestion, 'id
 type Row = z.output<typeof openRow> | z.output<typeof choiceRow>;
 type Kept = Pick<ChoiceQuestion, 'id' | 'question' | 'topic' | 'passage'>;
 
+const choiceOf = ({ choices, answer }: z.output<typeof choiceRow>) => ({ choices, answer });
+
 async function readRows<R extends Row, A extends object>(
+  file: string,
+  schema: z.ZodType<R>,
+  options: ReadOptions | undefined,
+  answerOf: (row: R) => A,
+): Promise<Questions<Kept & A>> {
+  const collected = collect(file, schema, options, answerOf);
+  if (!fs.existsSync(file)) throw missing(file);
+  for await (const { value, line } of readJsonl(file)) {
+    if (collected.add(value, line)) break;
+  }
+  return collected.end();
+}
+
+/** Takes rows one by one (`add` says when there are enough) and gives the questions at the `end`. */
+function collect<R extends Row, A extends object>(
   file: string,
   schema: z.ZodType<R>,
   { limit = Infinity, invalid = 'error', convert }: ReadOptions = {},
   answerOf: (row: R) => A,
-): Promise<Questions<Kept & A>> {
+): { add: (value: unknown, line: number) => boolean; end: () => Questions<Kept & A> } {
   if (!(limit >= 1) || (limit % 1 !== 0 && limit !== Infinity)) {
     throw new UsageError(`limit must be a positive integer, got ${limit}`);
   }
-  if (!fs.existsSync(file)) throw missing(file);
   const questions: (Kept & A)[] = [];
   const skipped: { line: number; reason: string }[] = [];
   const lineOf = new Map<string, number>();
-  for await (const { value, line } of readJsonl(file)) {
+  const add = (value: unknown, line: number): boolean => {
     const isObject = typeof value === 'object' && value !== null;
     const row = schema.safeParse(convert && isObject ? convert(value as Record<string, unknown>) : value);
     const id = row.success ? String(row.data.id ?? `${path.parse(file).name}-${line}`) : '';
@@ -129,16 +152,19 @@ async function readRows<R extends Row, A extends object>(
       const content = { question, ...(passage ? { passage } : {}), ...answerOf(row.data) };
       questions.push({ id, ...content, ...(topic ? { topic } : {}) });
     }
-    if (questions.length >= limit) break;
-  }
-  const [first] = skipped;
-  if (first && (invalid === 'error' || questions.length === 0)) {
-    const more = skipped.length > 1 ? ` (and ${skipped.length - 1} more invalid rows)` : '';
-    throw new CalmError(`${file}, line ${first.line}: ${first.reason}${more}`, {
-      remedy: 'correct the rows or leave them out',
-    });
-  }
-  return { questions, skipped };
+    return questions.length >= limit;
+  };
+  const end = () => {
+    const [first] = skipped;
+    if (first && (invalid === 'error' || questions.length === 0)) {
+      const more = skipped.length > 1 ? ` (and ${skipped.length - 1} more invalid rows)` : '';
+      throw new CalmError(`${file}, line ${first.line}: ${first.reason}${more}`, {
+        remedy: 'correct the rows or leave them out',
+      });
+    }
+    return { questions, skipped };
+  };
+  return { add, end };
 }
 
 function reasonOf(error: z.ZodError): string {

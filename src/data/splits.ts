@@ -116,3 +116,8 @@ export function dedupe<T extends Asked>(
   }
   return { kept, removed };
 }
+
+/** The first `limit` items; below 1, that share of them, rounded up. */
+export function firstOf<T>(items: readonly T[], limit = items.length): readonly T[] {
+  return items.slice(0, limit < 1 ? Math.ceil(limit * items.length) : limit);
+}

@@ -5,6 +5,7 @@ export { generateTexts, type Generated, type GenerateTextsOptions } from './gene
 export { groupMean, type GroupMember } from './group-means';
 export { importLmEval } from './import-lm-eval';
 export { loglikelihood, type LogLikelihood, type ScoreRequest } from './loglikelihood';
+export { defineTask, type TaskSpec } from './own-task';
 export { evaluateTexts, loglikelihoodRolling, type PerplexityOptions } from './perplexity';
 export { encodePair } from './prompts';
 export { readResults, readRows, writeResults, type ResultSummary } from './results';

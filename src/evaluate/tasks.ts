@@ -3,8 +3,9 @@ import * as path from 'node:path';
 import { UsageError } from '../base/errors';
 import { pick, unknownName } from '../base/pick';
 import { PACKAGE_ROOT } from '../base/presets';
-import { readQuestions } from '../data';
+import { firstOf, readQuestions } from '../data';
 import { poolSplit } from './few-shot';
+import { readTask } from './own-task';
 import { OWN, RECIPES, type Recipe } from './recipes';
 import type { Task } from './types';
 
@@ -27,12 +28,15 @@ export function taskNames(): string[] {
 }
 
 /**
- * Loads a multiple-choice task: `starter`, a benchmark or a folder of your own under `data`, or one `.jsonl` file.
+ * Loads a multiple-choice task: `starter`, a benchmark or a folder of your own under `data`, one `.jsonl` file, or a
+ * `.json` file that describes one (see `defineTask`).
  * Rows that cannot be used (say, two equal options) are counted in `skipped`, never dropped silently.
  * @throws UsageError for an unknown name (the nearest are suggested), a missing folder or split
  */
 export async function loadTask(name: string, { data, split, limit, shots = 0 }: TaskOptions = {}): Promise<Task> {
   if (!Number.isSafeInteger(shots) || shots < 0) throw new UsageError(`shots is ${shots}, not a number of examples`);
+  if (name.endsWith('.json') && split === undefined)
+    return readTask(name, { shots, ...(limit !== undefined && { limit }) });
   const { task, recipe, ...found } = findTask(name, data, split);
   const { convert, version, prompt, continuations, description, harness, firstOfTopic = false } = recipe;
   const reading = { invalid: 'skip', ...(convert && { convert }) } as const;
@@ -55,11 +59,6 @@ export async function loadTask(name: string, { data, split, limit, shots = 0 }: 
   return { ...loaded, fewShot: { shots, split: found.pool.split, pool: pool.questions, firstOfTopic } };
 }
 
-/** The first `limit` items; below 1, that share of them, rounded up. */
-export function firstOf<T>(items: readonly T[], limit = items.length): readonly T[] {
-  return items.slice(0, limit < 1 ? Math.ceil(limit * items.length) : limit);
-}
-
 interface Split {
   file: string;
   split: string;
@@ -74,7 +73,7 @@ interface Found extends Split {
 
 /** Where the rows of a task are, see `loadTask`. */
 export function findTask(name: string, data: string | undefined, split: string | undefined): Found {
-  if (name.endsWith('.jsonl')) return single(name, path.basename(name, '.jsonl'), split);
+  if (/\.jsonl?$/.test(name)) return single(name, path.basename(name, '.jsonl'), split);
   const starter = path.join(PACKAGE_ROOT, 'datasets', 'starter', 'mcq');
   if (data === undefined && name !== 'starter') {
     pick('task', name, RECIPES);

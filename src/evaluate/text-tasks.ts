@@ -2,7 +2,8 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { CalmError } from '../base/errors';
 import { fileError, readJsonl } from '../base/files';
-import { findTask, firstOf, type TaskOptions } from './tasks';
+import { firstOf } from '../data';
+import { findTask, type TaskOptions } from './tasks';
 import type { TextTask } from './types';
 
 /**
