@@ -31,7 +31,8 @@ interface Options extends ModelOptions {
   scoring: Result['scoring'];
   normalisation: 'none' | 'token' | 'byte';
   truncation: 'count' | 'error';
-  chat?: boolean;
+  chat?: true | 'multiturn';
+  system?: string;
   calibration?: string;
   bins: number;
   resamples: number;
@@ -58,7 +59,12 @@ export function evaluateTasks(calm: Command): void {
     )
     .option('--normalisation <by>', 'of a cloze score: none, token or byte', oneOf(['none', 'token', 'byte']), 'none')
     .option('--truncation <what>', 'of prompts beyond the context: count or error', oneOf(['count', 'error']), 'count')
-    .option('--chat', "put questions into the model's chat template")
+    .option(
+      '--chat [multiturn]',
+      "put questions into the model's chat template; examples too, or as turns",
+      oneOf(['multiturn']),
+    )
+    .option('--system <text>', 'what stands before everything; in a chat, the message of the system')
     .option('--calibration <file>', 'apply a temperature, as "calm fit temperature --out" writes it')
     .option('--bins <n>', 'bins of the reliability diagram and the ECEs', integer(1, MOST_BINS), 10)
     .option('--resamples <n>', 'bootstrap resamples behind the intervals; 0 for none', integer(0, 1_000_000), 1000)
@@ -71,9 +77,12 @@ export function evaluateTasks(calm: Command): void {
       const { evaluate, evaluateTexts, loadTask, loadTexts, openCache, withTemperature, writeResults } =
         await import('../index.js');
       const { scoring, bins, resamples } = options;
-      if (scoring === 'rolling' && (calibration || options.chat || options.shots > 0)) {
-        throw new UsageError('a perplexity has no examples, chat template or temperature', {
-          remedy: 'leave out --shots, --chat and --calibration',
+      if (
+        scoring === 'rolling' &&
+        (calibration || options.chat !== undefined || options.system !== undefined || options.shots > 0)
+      ) {
+        throw new UsageError('a perplexity has no examples, chat template, system prompt or temperature', {
+          remedy: 'leave out --shots, --chat, --system and --calibration',
         });
       }
       const json = calibration && readJson(calibration);

@@ -16,12 +16,8 @@ export function withLead(prompt: string, answer: string): string {
 }
 
 /** Worked examples, each with its answer and a blank line after it, before a prompt. */
-export function withExamples(
-  examples: readonly ChoiceQuestion[],
-  show: (doc: ChoiceQuestion) => { prompt: string; answer: string },
-  prompt: string,
-): string {
-  const shown = examples.map(show).map((example) => example.prompt + withLead(example.prompt, example.answer));
+export function withExamples(examples: readonly { prompt: string; answer: string }[], prompt: string): string {
+  const shown = examples.map((example) => example.prompt + withLead(example.prompt, example.answer));
   return [...shown, prompt].join('\n\n');
 }
 

@@ -65,6 +65,8 @@ export async function evaluate(model: LanguageModel, task: Task, options: Evalua
     scoring: score.scoring,
     normalisation: score.normalisation,
     shots: task.fewShot?.shots ?? 0,
+    ...(score.chat !== false && { chat: score.chat === true ? 'single' : score.chat }),
+    ...(score.system !== undefined && { system: score.system }),
     calibration: 'uncalibrated',
     n: rows.length,
     truncated: rows.filter((row) => row.truncated > 0).length,

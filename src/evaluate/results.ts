@@ -32,6 +32,8 @@ const schema = z.object({
       scoring: z.enum(['letter', 'cloze', 'continuation', 'rolling']),
       normalisation: z.enum(['none', 'token', 'byte']),
       shots: z.number().default(0), // absent in the results of versions without examples
+      chat: z.enum(['single', 'multiturn']).optional(),
+      system: z.string().optional(),
       calibration: z.string(),
       temperature: number.optional(),
       model: z.string(),

@@ -12,8 +12,13 @@ import type { Normalisation, Scoring, Task } from './types';
 export interface ScoreOptions {
   scoring: Scoring;
   normalisation: Normalisation;
-  /** Put the prompt into the model's chat template as a user's message. */
-  chat: boolean;
+  /**
+   * Whether the prompt is put into the model's chat template: examples and question as one message of a user, or
+   * (`multiturn`) each example as a turn of a user and an assistant.
+   */
+  chat: boolean | 'multiturn';
+  /** What stands before everything, as the system's message in a chat. */
+  system?: string | undefined;
   /** Tokens computed at once: bounds memory; results do not depend on it. */
   batchTokens: number;
   /** Where answers are kept and looked up, see `openCache`; none when absent. */
@@ -44,14 +49,11 @@ export function scoreTask(
 ): Scored[] {
   const { batchTokens, cache } = options;
   const batching = { batchTokens, cache, label: `${task.name} by ${options.scoring}` };
-  const asked = (prompt: string) =>
-    options.chat ? renderMessages(model, [{ role: 'user', content: prompt }]) : prompt;
   return options.scoring === 'letter'
-    ? scoreLetters(model, task, examples, asked, batching)
-    : scoreContinuations(model, task, examples, asked, options, batching);
+    ? scoreLetters(model, task, examples, options, batching)
+    : scoreContinuations(model, task, examples, options, batching);
 }
 
-type Asked = (prompt: string) => string;
 type Examples = readonly (readonly ChoiceQuestion[])[];
 
 function hash(text: string): string {
@@ -62,12 +64,12 @@ function scoreLetters(
   model: LanguageModel,
   task: Task,
   examples: Examples,
-  asked: Asked,
+  options: ScoreOptions,
   batching: BatchOptions,
 ): Scored[] {
   const show = (doc: ChoiceQuestion) => ({ prompt: letterPrompt(doc), answer: LETTERS[doc.answer]! });
   const items = task.docs.map((doc, i) => {
-    const prompt = asked(withExamples(examples[i]!, show, letterPrompt(doc)));
+    const prompt = assemble(model, options, '', examples[i]!.map(show), letterPrompt(doc));
     const all = model.tokenizer.encode(prompt);
     const ids = all.slice(-model.config.maxPositions);
     return { prompt, ids, truncated: all.length - ids.length, options: doc.choices.length };
@@ -92,18 +94,41 @@ function scoreLetters(
   });
 }
 
+/** The whole text of a prompt after its description and examples, as plain text or a conversation. */
+function assemble(
+  model: Pick<LanguageModel, 'tokenizer'>,
+  { chat, system = '' }: Pick<ScoreOptions, 'chat' | 'system'>,
+  description: string,
+  examples: readonly { prompt: string; answer: string }[],
+  prompt: string,
+): string {
+  // As lm-evaluation-harness joins them: a blank line between, unless there is white space already.
+  const apart = system !== '' && description !== '' && !/\s$/.test(system) && !/^\s/.test(description);
+  const before = `${system}${apart ? '\n\n' : ''}${description}`;
+  if (chat === false) return before + withExamples(examples, prompt);
+  const turns = chat === 'multiturn' ? examples : [];
+  return renderMessages(model, [
+    ...(before === '' ? [] : [{ role: 'system', content: before }]),
+    ...turns.flatMap((example) => [
+      { role: 'user', content: example.prompt },
+      { role: 'assistant', content: example.answer },
+    ]),
+    { role: 'user', content: chat === 'multiturn' ? prompt : withExamples(examples, prompt) },
+  ]);
+}
+
 /**
  * What is asked about one item where its options are scored as continuations: in the task's own form or, by
  * `continuation`, in lm-evaluation-harness's.
- * @param asked puts a prompt into a chat template, where one is wanted
  */
 export function continuationRequests(
+  model: Pick<LanguageModel, 'tokenizer'>,
   task: Task,
   doc: ChoiceQuestion,
   examples: readonly ChoiceQuestion[],
-  { scoring, chat }: Pick<ScoreOptions, 'scoring' | 'chat'>,
-  asked: (prompt: string) => string = (prompt) => prompt,
+  options: Pick<ScoreOptions, 'scoring' | 'chat' | 'system'>,
 ): { context: string; continuation: string; text: string }[] {
+  const { scoring, chat } = options;
   const form = (scoring === 'continuation' && task.harness) || task;
   const put = (item: ChoiceQuestion) => {
     const prompt = form.prompt(item);
@@ -116,13 +141,13 @@ export function continuationRequests(
   };
   // That harness has a blank here whatever the prompt ends with, but none after a chat template.
   const lead = (prompt: string, text: string) => {
-    if (chat) return text;
+    if (chat !== false) return text;
     return scoring === 'continuation' ? ` ${text}` : withLead(prompt, text);
   };
-  const before = form.description?.(doc) ?? '';
+  const description = form.description?.(doc) ?? '';
   const { prompts, texts } = put(doc);
   return texts.map((text, k) => {
-    const context = asked(before + withExamples(examples, show, prompts[k]!));
+    const context = assemble(model, options, description, examples.map(show), prompts[k]!);
     return { context, continuation: lead(context, text), text };
   });
 }
@@ -131,11 +156,10 @@ function scoreContinuations(
   model: LanguageModel,
   task: Task,
   examples: Examples,
-  asked: Asked,
   options: ScoreOptions,
   batching: BatchOptions,
 ): Scored[] {
-  const items = task.docs.map((doc, i) => continuationRequests(task, doc, examples[i]!, options, asked));
+  const items = task.docs.map((doc, i) => continuationRequests(model, task, doc, examples[i]!, options));
   const requests = items.flat().map(({ context, continuation }) => encodePair(model.tokenizer, context, continuation));
   const found = loglikelihood(model, requests, batching);
   let next = 0;

@@ -111,6 +111,9 @@ export interface Result<R = Row> {
   normalisation: Normalisation;
   /** Worked examples before each question. */
   shots: number;
+  /** How the prompt was put into the chat template, where it was, and the system's message before it. */
+  chat?: 'single' | 'multiturn';
+  system?: string;
   /** `uncalibrated`, or the method that changed the probabilities, such as `temperature`. */
   calibration: string;
   /** The temperature applied, if one was. */

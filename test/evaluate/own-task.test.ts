@@ -2,12 +2,14 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { CalmError } from '../../src/base/errors';
+import { tokenizerFromJson } from '../../src/data';
 import { defineTask, loadTask, type TaskSpec } from '../../src/evaluate';
 import { continuationRequests } from '../../src/evaluate/score';
 import { temporaryFolder } from '../model/make-files';
-import { writeJsonl } from './tiny-folder';
+import { tinyTokenizer, writeJsonl } from './tiny-folder';
 
 const folder = temporaryFolder();
+const plain = { tokenizer: tokenizerFromJson(tinyTokenizer(), {}) };
 const CAPITALS = [
   { country: 'France', right: 'Paris', wrong: 'Lyon', continent: 'Europe' },
   { country: 'Peru', right: 'Lima', wrong: 'Cusco', continent: 'South America' },
@@ -43,7 +45,7 @@ describe('defineTask', () => {
       answer: 0,
       topic: 'Europe',
     });
-    const requests = continuationRequests(task, task.docs[1]!, [], { scoring: 'cloze', chat: false });
+    const requests = continuationRequests(plain, task, task.docs[1]!, [], { scoring: 'cloze', chat: false });
     expect(requests.map(({ context, continuation }) => [context, continuation])).toEqual([
       ['About South America.\n\nQ: What is the capital of Peru?\nA:', ' the first of 2'],
       ['About South America.\n\nQ: What is the capital of Peru?\nA:', ' the second'],

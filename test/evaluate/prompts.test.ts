@@ -48,15 +48,13 @@ describe('letterTokens', () => {
 
 describe('withExamples', () => {
   it('puts each example with its answer and a blank line before the prompt', () => {
-    const show = ({ question }: { question: string }) => ({ prompt: question, answer: 'X' });
-    expect(withExamples([], show, 'Q')).toBe('Q');
+    expect(withExamples([], 'Q')).toBe('Q');
     expect(
       withExamples(
         [
-          { ...DOC, question: '1:' },
-          { ...DOC, question: '2:\n' },
+          { prompt: '1:', answer: 'X' },
+          { prompt: '2:\n', answer: 'X' },
         ],
-        show,
         '3:',
       ),
     ).toBe('1: X\n\n2:\nX\n\n3:');

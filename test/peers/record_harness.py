@@ -94,8 +94,18 @@ def main():
     a = ap.parse_args()
     lm = HFLM(pretrained=a.model_dir, device="cpu", dtype="float32", batch_size=1)
     recorded = []
-    for shots, names in ((0, list(TASKS)), (1, [n for n in TASKS if n.startswith("mmlu_")])):
+    mmlu = [n for n in TASKS if n.startswith("mmlu_")]
+    chats = (
+        (0, ["arc_easy", "winogrande", "medmcqa"], {"chat": "single"}),
+        (1, mmlu, {"chat": "single", "system": "Answer with a letter."}),
+        (1, mmlu, {"chat": "multiturn"}),
+        (1, mmlu, {"system": "Answer with a letter. "}),
+    )
+    for shots, names, chat in ((0, list(TASKS), {}), (1, mmlu, {}), *chats):
         res = simple_evaluate(
+            apply_chat_template="chat" in chat,
+            fewshot_as_multiturn=chat.get("chat") == "multiturn",
+            system_instruction=chat.get("system"),
             model=lm,
             tasks=[{"group": "local", "task": [config(n, a.fixtures, shots) for n in names]}],
             task_manager=TaskManager(),
@@ -111,6 +121,7 @@ def main():
                     "task": "mmlu" if subject else n,
                     **subject,
                     "shots": shots,
+                    **chat,
                     **{m: v if isinstance(v, (int, float)) and v == v else None for m, v in scores.items()},
                     "docs": [
                         [{"context": s_args[0], "continuation": s_args[1], "logprob": float(ll), "is_greedy": bool(g)} for s_args, (ll, g) in zip(s["arguments"], s["filtered_resps"])]
