@@ -5,6 +5,7 @@ export { CalmError, UsageError } from './base/errors';
 // Text to batches.
 export {
   dedupe,
+  fetchTask,
   mcqaMixture,
   readOpenQuestions,
   readQuestions,

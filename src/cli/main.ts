@@ -5,6 +5,7 @@ import { codeVersion } from '../base/version';
 import { compareRuns } from './compare';
 import { doctor } from './doctor';
 import { evaluateTasks } from './eval';
+import { fetchTasks } from './fetch';
 import { fit } from './fit';
 import { generate } from './generate';
 import { importResults } from './import';
@@ -30,6 +31,7 @@ export function program(): Command {
     .hook('preAction', (command) => setQuiet(command.opts<{ quiet?: boolean }>().quiet === true));
   const verbs = [
     doctor,
+    fetchTasks,
     tokenize,
     score,
     generate,

@@ -22,6 +22,7 @@ export {
   withLead,
   type Instruction,
 } from './prompts';
+export { fetchTask, type FetchedSplit, type FetchedTask, type FetchTaskOptions } from './fetch-task';
 export { compileTemplate, type RowTemplate } from './template';
 export { mcqaMixture, type Mixture } from './mixture';
 export { dedupe, firstOf, normaliseQuestion, splitByFraction, splitByTopic } from './splits';

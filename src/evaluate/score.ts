@@ -97,15 +97,18 @@ function scoreLetters(
 /** The whole text of a prompt after its description and examples, as plain text or a conversation. */
 function assemble(
   model: Pick<LanguageModel, 'tokenizer'>,
-  { chat, system = '' }: Pick<ScoreOptions, 'chat' | 'system'>,
+  { scoring, chat, system = '' }: Pick<ScoreOptions, 'scoring' | 'chat' | 'system'>,
   description: string,
   examples: readonly { prompt: string; answer: string }[],
   prompt: string,
 ): string {
-  // As lm-evaluation-harness joins them: a blank line between, unless there is white space already.
-  const apart = system !== '' && description !== '' && !/\s$/.test(system) && !/^\s/.test(description);
-  const before = `${system}${apart ? '\n\n' : ''}${description}`;
-  if (chat === false) return before + withExamples(examples, prompt);
+  // A blank line apart, unless there is white space already; lm-evaluation-harness has none without a description.
+  const apart = (a: string, b: string) => (a !== '' && b !== '' && !/\s$/.test(a) && !/^\s/.test(b) ? '\n\n' : '');
+  const before = system + apart(system, description) + description;
+  if (chat === false) {
+    const text = withExamples(examples, prompt);
+    return before + (scoring === 'continuation' ? '' : apart(before, text)) + text;
+  }
   const turns = chat === 'multiturn' ? examples : [];
   return renderMessages(model, [
     ...(before === '' ? [] : [{ role: 'system', content: before }]),

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { UsageError } from '../base/errors';
 import { pick, unknownName } from '../base/pick';
-import { PACKAGE_ROOT } from '../base/presets';
+import { cacheFolder, PACKAGE_ROOT } from '../base/presets';
 import { firstOf, readQuestions } from '../data';
 import { poolSplit } from './few-shot';
 import { readTask } from './own-task';
@@ -10,7 +10,7 @@ import { OWN, RECIPES, type Recipe } from './recipes';
 import type { Task } from './types';
 
 export interface TaskOptions {
-  /** Folder that holds `<task>/<split>.jsonl` (or `<task>.jsonl`); the starter questions need none. */
+  /** Folder that holds `<task>/<split>.jsonl` (or `<task>.jsonl`); the starter questions, and what was fetched, need none. */
   data?: string;
   split?: string;
   /** The first n questions; below 1, that share of them. */
@@ -76,9 +76,11 @@ export function findTask(name: string, data: string | undefined, split: string |
   if (/\.jsonl?$/.test(name)) return single(name, path.basename(name, '.jsonl'), split);
   const starter = path.join(PACKAGE_ROOT, 'datasets', 'starter', 'mcq');
   if (data === undefined && name !== 'starter') {
-    pick('task', name, RECIPES);
+    const { folder = name } = pick('task', name, RECIPES);
+    const fetched = path.join(cacheFolder(), 'data');
+    if (fs.existsSync(path.join(fetched, folder))) return findTask(name, fetched, split);
     throw new UsageError(`the task ${name} needs its rows`, {
-      remedy: `name the folder that holds ${name}/ with --data DIR`,
+      remedy: `name the folder that holds ${name}/ with --data DIR (calm fetch ${name} downloads it)`,
     });
   }
   if (data !== undefined) {

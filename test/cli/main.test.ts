@@ -11,6 +11,7 @@ describe('the command line', () => {
   it('has the verbs of the contract', () => {
     for (const verb of [
       'doctor',
+      'fetch',
       'tokenize',
       'score',
       'generate',

@@ -52,6 +52,15 @@ describe('defineTask', () => {
     ]);
   });
 
+  it('stands after a system prompt, a blank line apart', async () => {
+    const task = await defineTask(spec);
+    const asked = (system: string, scoring: 'cloze' | 'continuation') =>
+      continuationRequests(plain, task, task.docs[1]!, [], { scoring, chat: false, system })[0]!.context;
+    expect(asked('Be brief.', 'cloze')).toBe('Be brief.\n\nQ: What is the capital of Peru?\nA:');
+    expect(asked('Be brief. ', 'cloze')).toBe('Be brief. Q: What is the capital of Peru?\nA:');
+    expect(asked('Be brief.', 'continuation')).toBe('Be brief.Q: What is the capital of Peru?\nA:'); // as it does there
+  });
+
   it('takes options from a list, and the answer as index, letter or text', async () => {
     const row = { question: '2 + 2?', choices: [3, 4, 5] };
     const answers = async (answer: unknown, answer_is?: 'letter' | 'text') => {

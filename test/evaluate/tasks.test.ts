@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { CalmError, UsageError } from '../../src/base/errors';
 import type { ChoiceQuestion } from '../../src/data';
 import { loadTask, taskNames } from '../../src/evaluate';
@@ -9,6 +9,7 @@ import { HAS_SHARED, SHARED } from '../shared';
 import { writeJsonl } from './tiny-folder';
 
 const data = temporaryFolder();
+vi.stubEnv('CALM_CACHE', temporaryFolder()); // whatever was fetched on this machine
 const row = (id: string, more: object = {}) => ({
   id,
   question: `What is ${id}?`,
@@ -55,6 +56,13 @@ describe('loadTask', () => {
     const other = temporaryFolder();
     writeJsonl(path.join(other, 'starter.jsonl'), [row('mine')]);
     expect(await loadTask('starter', { data: other })).toMatchObject({ docs: [{ id: 'mine' }] });
+  });
+
+  it('finds what was fetched without being told where', async () => {
+    const cache = temporaryFolder();
+    writeJsonl(path.join(cache, 'data', 'truthfulqa', 'mc1_test.jsonl'), [row('fetched')]);
+    vi.stubEnv('CALM_CACHE', cache);
+    expect(await loadTask('truthfulqa_mc1')).toMatchObject({ split: 'mc1_test', docs: [{ id: 'fetched' }] });
   });
 
   it('asks as lm-evaluation-harness does, a passage first', async () => {
