@@ -37,19 +37,16 @@ const options = z.object({ text: z.array(text), label: z.array(text) });
 /** The answer is the label of one of the options: letters mostly, digits at times. */
 const answerOf = (choices: z.output<typeof options>, key: string) => choices.label.indexOf(key.trim());
 
+const withOptions = z.object({ id: text, question: text, choices: options, answerKey: text });
+const fromOptions = ({ id, question, choices, answerKey }: z.output<typeof withOptions>) => ({
+  id,
+  question,
+  choices: choices.text,
+  answer: answerOf(choices, answerKey),
+});
+
 const arc = (config: string) =>
-  source(
-    'allenai/ai2_arc',
-    config,
-    same('train', 'validation', 'test'),
-    z.object({ id: text, question: text, choices: options, answerKey: text }),
-    ({ id, question, choices, answerKey }) => ({
-      id,
-      question,
-      choices: choices.text,
-      answer: answerOf(choices, answerKey),
-    }),
-  );
+  source('allenai/ai2_arc', config, same('train', 'validation', 'test'), withOptions, fromOptions);
 
 /** Python's `str.capitalize`: the first character as in a title, all others in lower case. */
 export function capitalize(sentence: string): string {
@@ -134,18 +131,7 @@ export const SOURCES: Readonly<Record<string, Source>> = {
     z.object({ id: text, question: text, opa: text, opb: text, opc: text, opd: text, cop: integer }),
     ({ id, question, opa, opb, opc, opd, cop }) => ({ id, question, choices: [opa, opb, opc, opd], answer: cop }),
   ),
-  commonsense_qa: source(
-    'tau/commonsense_qa',
-    'default',
-    same('train', 'validation'),
-    z.object({ id: text, question: text, choices: options, answerKey: text }),
-    ({ id, question, choices, answerKey }) => ({
-      id,
-      question,
-      choices: choices.text,
-      answer: answerOf(choices, answerKey),
-    }),
-  ),
+  commonsense_qa: source('tau/commonsense_qa', 'default', same('train', 'validation'), withOptions, fromOptions),
   mathqa: source(
     'regisss/math_qa',
     'default',

@@ -7,11 +7,9 @@
 //     [--scoring letter --scoring cloze]
 //
 // Seconds are of scoring alone, after a warm-up; loading the model is left out on both sides. Prints a Markdown table.
-const { execFileSync } = require('node:child_process');
-const fs = require('node:fs');
 const path = require('node:path');
 const { parseArgs } = require('node:util');
-const environment = require('../../src/setup/environment.json');
+const { median, peakMib, run } = require('./run.cjs');
 
 const ROOT = path.join(__dirname, '../..');
 const { positionals, values } = parseArgs({
@@ -34,21 +32,9 @@ async function ours(scoring) {
   const options = { scoring, resamples: 0 };
   await calm.evaluate(model, { ...task, docs: task.docs.slice(0, 4) }, options); // warm-up
   const { rows, wall_seconds: seconds } = await calm.evaluate(model, task, options);
-  const peak = /VmHWM:\s*(\d+)/.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1];
   const scores = rows.map((row) => row.logprobs);
-  console.log(JSON.stringify({ seconds, questions: rows.length, peak_mib: peak / 1024, scores }));
+  console.log(JSON.stringify({ seconds, questions: rows.length, peak_mib: peakMib(), scores }));
 }
-
-function run(command, args) {
-  const out = execFileSync(command, args, {
-    env: { ...environment, ...process.env },
-    maxBuffer: 2 ** 28,
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  return JSON.parse(out.toString().trim().split('\n').pop());
-}
-
-const median = (list) => [...list].sort((a, b) => a - b)[Math.floor((list.length - 1) / 2)];
 
 function compare(python) {
   const model = path.join(ROOT, '.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf');

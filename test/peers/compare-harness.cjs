@@ -8,12 +8,11 @@
 //
 // PEERS holds lm_eval_local.py, DATA the tasks' rows as <task>/<split>.jsonl; HF_MODEL is SmolLM2 as a Hugging Face folder.
 // Seconds are those of the evaluation, loading left out on both sides.
-const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { parseArgs } = require('node:util');
-const environment = require('../../src/setup/environment.json');
+const { median, peakMib, run } = require('./run.cjs');
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -38,20 +37,8 @@ async function ours(data) {
     results.push(await calm.evaluate(model, task, { scoring: 'continuation', resamples: 0 }));
   }
   const seconds = (performance.now() - started) / 1000;
-  const peak = /VmHWM:\s*(\d+)/.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1];
-  console.log(JSON.stringify({ seconds, peak_mib: peak / 1024, results }));
+  console.log(JSON.stringify({ seconds, peak_mib: peakMib(), results }));
 }
-
-function run(command, args) {
-  const out = execFileSync(command, args, {
-    env: { ...environment, ...process.env },
-    maxBuffer: 2 ** 30,
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  return JSON.parse(out.toString().trim().split('\n').pop());
-}
-
-const median = (list) => [...list].sort((a, b) => a - b)[Math.floor((list.length - 1) / 2)];
 
 function compare([python, peers, model, data]) {
   const samplesFile = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'calm-compare-')), 'samples.json');

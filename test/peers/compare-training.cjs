@@ -7,12 +7,11 @@
 //
 // PEERS holds peft_step.py and torch_calm.py; HF_MODEL is the model as a Hugging Face folder (convert_smollm2.py makes it).
 // Prints a Markdown table: seconds of a LoRA step and of an outer iteration (medians over steps and rounds), peak memory.
-const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { parseArgs } = require('node:util');
-const environment = require('../../src/setup/environment.json');
+const { median, run } = require('./run.cjs');
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -26,17 +25,6 @@ const { positionals, values } = parseArgs({
   },
 });
 const [python, peers, model] = positionals;
-
-const median = (list) => [...list].sort((a, b) => a - b)[Math.floor((list.length - 1) / 2)];
-
-function run(command, args) {
-  const out = execFileSync(command, args, {
-    env: { ...environment, ...process.env },
-    maxBuffer: 2 ** 28,
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  return JSON.parse(out.toString().trim().split('\n').pop());
-}
 
 const temporary = fs.mkdtempSync(path.join(os.tmpdir(), 'calm-compare-'));
 const rows = ['--data', values.data, '--batch', values.batch, '--steps', values.steps];

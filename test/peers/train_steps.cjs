@@ -3,8 +3,8 @@
 // ../shared/peers/peft_step.py and torch_calm.py take them. Prints one JSON object. By itself, for example
 // `--kind lora --data F.jsonl --batch 2 --steps 200`, it shows whether memory stays flat.
 const path = require('node:path');
-const fs = require('node:fs');
 const { parseArgs } = require('node:util');
+const { peakMib } = require('./run.cjs');
 
 const { values } = parseArgs({
   options: {
@@ -93,8 +93,7 @@ async function main() {
   for (const [op, [n, ms]] of [...stats].sort((a, b) => b[1][1] - a[1][1]).slice(0, 20)) {
     console.error(op.padEnd(24), String(n).padStart(6), (ms / steps).toFixed(0), 'ms a step');
   }
-  const peak = /VmHWM:\s*(\d+)/.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1];
-  console.log(JSON.stringify({ steps: out, peak_mib: peak / 1024 }));
+  console.log(JSON.stringify({ steps: out, peak_mib: peakMib() }));
 }
 
 /** Sums up the time of every TensorFlow op. */
