@@ -108,11 +108,18 @@ function toRow(task: Task, i: number, scored: Scored, { scoring, normalisation }
 export function withTemperature(result: Result, temperature: number, options: EvaluateOptions = {}): Result {
   const { bins = 10, resamples = 1000 } = options;
   const rows = result.rows.map((row) => ({ ...row, probs: applyTemperature(row.logprobs, temperature) }));
+  const summary = summariseRows(rows, {
+    bins,
+    resamples,
+    random: Random.seed(result.seed).stream('bootstrap'),
+    temperature,
+  });
   return {
     ...result,
     calibration: 'temperature',
     temperature,
-    ...summariseRows(rows, { bins, resamples, random: Random.seed(result.seed).stream('bootstrap'), temperature }),
+    ...summary,
+    metrics: { ...result.metrics, ...summary.metrics }, // what is right, by topic too, is what it was
     rows,
   };
 }

@@ -26,7 +26,6 @@ const METRICS: Record<string, Column> = {
 /** Shown where a result has them. */
 const MORE_METRICS: Record<string, Column> = {
   acc_norm: { header: 'acc_norm (%)', better: 'higher', number: percent },
-  accuracy_by_topic: { header: 'Mean of topics (%)', better: 'higher', number: percent },
   word_perplexity: { header: 'Word perplexity', better: 'lower', number: two },
   byte_perplexity: { header: 'Byte perplexity', better: 'lower', number: four },
   bits_per_byte: { header: 'Bits per byte', better: 'lower', number: four },
