@@ -55,11 +55,11 @@ export class ResponseCache {
     const text = toJson([key, answer]);
     if (/"(NaN|-?Infinity)"/.test(text)) return; // a fault that may be gone the next time
     this.answers.set(key, answer);
-    const name = path.join(this.folder, `${process.pid}-${randomBytes(4).toString('hex')}.jsonl`);
     try {
       if (this.file === undefined) {
         makeFolder(this.folder);
-        this.file = fs.openSync(name, 'a');
+        const name = `${process.pid}-${randomBytes(4).toString('hex')}.jsonl`;
+        this.file = fs.openSync(path.join(this.folder, name), 'a');
       }
       fs.writeFileSync(this.file, `${text}\n`);
     } catch (error) {

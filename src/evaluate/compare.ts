@@ -1,6 +1,7 @@
 import { UsageError } from '../base/errors';
 import { Random } from '../engine/random';
 import { bootstrapInterval, confEce } from '../metrics';
+import { Z } from './result-metrics';
 import type { Row } from './types';
 
 /** A metric under two models on the same items. */
@@ -37,9 +38,6 @@ export interface Comparison {
   mcnemar: { right_only_in_a: number; right_only_in_b: number; p_value: number };
   flips: Flip[];
 }
-
-/** 0.975 quantile of the standard normal distribution. */
-const Z = 1.959964;
 
 /**
  * Compares two models item by item: differences with paired intervals, McNemar's test, and what flipped. Items are joined

@@ -25,7 +25,7 @@ function standardError(values: readonly number[]): number | null {
 }
 
 /** 0.975 quantile of the standard normal distribution. */
-const Z = 1.959964;
+export const Z = 1.959964;
 
 /**
  * Every metric of rows, with standard errors and 95 % bootstrap intervals over items.
