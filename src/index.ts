@@ -19,7 +19,7 @@ export {
 
 // Token ids to logits and text.
 export { loadModel, loadTokenizer, renderMessages, type LanguageModel } from './pretrained';
-export { generate, lastLogits, scoreBranches, type GenerateOptions } from './model';
+export { generate, lastLogits, scoreContinuations, type GenerateOptions } from './model';
 
 // (Probability, outcome) to numbers.
 export {

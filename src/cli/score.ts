@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { CalmError } from '../base/errors';
-import type { ScoreRequest } from '../evaluate';
+import type { ScoreRequest } from '../model';
 import { encodePair } from '../evaluate/prompts';
 import type { LanguageModel } from '../pretrained';
 import { checkWritable, finish, integer, readRows, writeRows, withModel, type ModelOptions } from './options';

@@ -4,7 +4,7 @@ export { evaluate, withTemperature, type EvaluateOptions } from './evaluate';
 export { generateTexts, type Generated, type GenerateTextsOptions } from './generate-texts';
 export { groupMean, type GroupMember } from './group-means';
 export { importLmEval } from './import-lm-eval';
-export { loglikelihood, type LogLikelihood, type ScoreRequest } from './loglikelihood';
+export { loglikelihood, type LogLikelihood } from './loglikelihood';
 export { defineTask, type TaskSpec } from './own-task';
 export { evaluateTexts, loglikelihoodRolling, type PerplexityOptions } from './perplexity';
 export { encodePair } from './prompts';

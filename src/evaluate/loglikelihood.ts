@@ -1,13 +1,15 @@
 import { startProgress } from '../base/progress';
 import { lengthBuckets } from '../data';
 import { requestKey, type ResponseCache } from './cache';
-import { scoreBranches, withSharedPrefix, type Prefix, type Transformer } from '../model';
-
-/** Token ids of a text (not empty) and of what continues it. */
-export interface ScoreRequest {
-  context: readonly number[];
-  continuation: readonly number[];
-}
+import {
+  growTrees,
+  scoreContinuations,
+  tokensRead,
+  withSharedPrefix,
+  type Prefix,
+  type ScoreRequest,
+  type Transformer,
+} from '../model';
 
 /** log p(continuation | context), natural. */
 export interface LogLikelihood {
@@ -33,37 +35,36 @@ export interface BatchOptions {
 const MOST_COPIES = 2 ** 16;
 
 /**
- * Runs `work` on batches of similar length, longest first, and shows how many of `texts` are done. What all texts begin
- * with is computed once.
- * @param more tokens that each text's branches add to it
+ * Runs `work` on batches of similar length, longest first, and shows how many of the `texts` are done. Those that begin
+ * alike come together, so that it is computed once; what all contexts begin with is computed once for all batches.
+ * @param texts the token ids that are read: each a context and, perhaps, more
+ * @param contexts the beginnings of the texts that end with a token whose prediction is wanted
  */
 export function inBatches(
   model: Transformer,
   texts: readonly (readonly number[])[],
-  more: readonly number[],
+  contexts: readonly (readonly number[])[],
   { batchTokens = 2048, label = 'scoring' }: BatchOptions,
   work: (items: number[], prefix: Prefix | undefined) => void,
 ): void {
   if (texts.length === 0) return;
   const progress = startProgress(label, texts.length);
-  withSharedPrefix(model, texts, (prefix) => {
+  withSharedPrefix(model, contexts, (prefix) => {
     const shared = prefix?.length ?? 0;
-    const lengths = texts.map((ids, i) => ids.length - shared + more[i]!);
+    const trees = growTrees(
+      texts.map((ids) => ids.slice(shared)),
+      batchTokens,
+    );
+    const sizes = trees.map(({ size }) => size);
     const maxRows = shared > 0 ? Math.max(1, Math.floor(MOST_COPIES / shared)) : Infinity;
     let done = 0;
-    for (const items of lengthBuckets(lengths, { maxTokens: batchTokens, maxRows }).batches) {
+    for (const batch of lengthBuckets(sizes, { maxTokens: batchTokens, maxRows }).batches) {
+      const items = batch.flatMap((t) => trees[t]!.paths.map(({ index }) => index));
       work(items, prefix);
       progress.update((done += items.length));
     }
   });
   progress.stop();
-}
-
-interface Group {
-  ids: readonly number[];
-  branches: (readonly number[])[];
-  /** Index of the request of each branch. */
-  requests: number[];
 }
 
 /**
@@ -90,7 +91,7 @@ export function recall<V>(
 }
 
 /**
- * Scores continuations; requests that share a context (the options of a question) compute it once.
+ * Scores continuations; what requests begin with alike (the options of a question) is computed once.
  * @throws RangeError for a context or continuation without tokens: nothing would score a perfect 0
  */
 export function loglikelihood(
@@ -114,33 +115,22 @@ function score(
   options: BatchOptions,
   found: (i: number, answer: LogLikelihood) => void,
 ): void {
-  const groups = new Map<string, Group>();
-  const truncated = requests.map(({ context, continuation }, i) => {
+  const readable = requests.flatMap(({ context, continuation }, i) => {
     // The last token is only predicted, never read, so it needs no place.
     const room = model.config.maxPositions - (continuation.length - 1);
-    if (room < 1) {
-      found(i, { logProb: -Infinity, tokenLogProbs: [], isGreedy: false, truncated: context.length });
-      return context.length;
-    }
-    const ids = context.slice(-room);
-    const key = ids.join();
-    const group = groups.get(key) ?? { ids, branches: [], requests: [] };
-    groups.set(key, group);
-    group.branches.push(continuation);
-    group.requests.push(i);
-    return context.length - ids.length;
+    if (room >= 1) return [{ i, request: { context: context.slice(-room), continuation } }];
+    found(i, { logProb: -Infinity, tokenLogProbs: [], isGreedy: false, truncated: context.length });
+    return [];
   });
-  const all = [...groups.values()];
-  const contexts = all.map(({ ids }) => ids);
-  const added = all.map(({ branches }) => branches.reduce((sum, b) => sum + b.length, 0));
-  inBatches(model, contexts, added, options, (batch, prefix) => {
-    const mine = batch.map((g) => all[g]!);
-    scoreBranches(model, mine, prefix).forEach((continuations, g) =>
-      continuations.forEach(({ tokenLogProbs, greedy }, b) => {
-        const i = mine[g]!.requests[b]!;
-        const logProb = tokenLogProbs.reduce((a, lp) => a + lp, 0);
-        found(i, { logProb, tokenLogProbs, isGreedy: greedy.every(Boolean), truncated: truncated[i]! });
-      }),
-    );
+  const asked = readable.map(({ request }) => request);
+  const contexts = asked.map(({ context }) => context);
+  inBatches(model, asked.map(tokensRead), contexts, options, (batch, prefix) => {
+    const mine = batch.map((j) => asked[j]!);
+    scoreContinuations(model, mine, prefix).forEach(({ tokenLogProbs, greedy }, k) => {
+      const { i, request } = readable[batch[k]!]!;
+      const logProb = tokenLogProbs.reduce((a, lp) => a + lp, 0);
+      const truncated = requests[i]!.context.length - request.context.length;
+      found(i, { logProb, tokenLogProbs, isGreedy: greedy.every(Boolean), truncated });
+    });
   });
 }

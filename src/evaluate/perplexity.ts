@@ -3,7 +3,8 @@ import { UsageError } from '../base/errors';
 import { Random } from '../engine/random';
 import { bootstrapInterval } from '../metrics';
 import type { LanguageModel } from '../pretrained';
-import { loglikelihood, type BatchOptions, type ScoreRequest } from './loglikelihood';
+import type { ScoreRequest } from '../model';
+import { loglikelihood, type BatchOptions } from './loglikelihood';
 import { provenance } from './provenance';
 import type { Metric, Result, TextRow, TextTask } from './types';
 

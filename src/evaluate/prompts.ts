@@ -1,6 +1,6 @@
 import { UsageError } from '../base/errors';
 import type { Tokenizer } from '../data';
-import type { ScoreRequest } from './loglikelihood';
+import type { ScoreRequest } from '../model';
 
 /**
  * Splits text into context and continuation tokens as lm-evaluation-harness does: blanks at the end of the context

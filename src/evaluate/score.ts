@@ -79,8 +79,7 @@ function scoreLetters(
   const keyOf = (i: number) => requestKey('letters', items[i]!.ids, letters.subarray(0, items[i]!.options));
   const logprobs = recall(batching, items.length, keyOf, (missing, found: (i: number, lps: number[]) => void, rest) => {
     const texts = missing.map((i) => items[i]!.ids);
-    const more = missing.map(() => 0);
-    inBatches(model, texts, more, rest, (batch, prefix) => {
+    inBatches(model, texts, texts, rest, (batch, prefix) => {
       const prompts = batch.map((j) => texts[j]!);
       lastLogits(model, prompts, letters, prefix).forEach((logits, k) => {
         const i = missing[batch[k]!]!;

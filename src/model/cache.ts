@@ -1,7 +1,8 @@
 import { tf } from '../engine/backend';
-import { pack, type Past, type Sequence } from './packed';
+import { pack, type Past } from './packed';
 import type { Transformer } from './score';
 import { forward, type KeyValueCache } from './transformer';
+import { sharedBeginning } from './tree';
 
 export function disposeCache(cache: KeyValueCache | undefined): void {
   for (const layer of cache?.layers ?? []) tf.dispose([layer.keys, layer.values]);
@@ -39,28 +40,20 @@ export function withSharedPrefix<T>(
 
 function sharedLength(texts: readonly (readonly number[])[]): number {
   const [first = [], ...rest] = texts;
-  let length = Math.max(0, first.length - 1);
-  for (const text of rest) {
-    length = Math.min(length, text.length - 1);
-    let same = 0;
-    while (same < length && text[same] === first[same]) same++;
-    length = same;
-  }
-  return length;
+  return rest.reduce(
+    (length, text) => Math.min(length, text.length - 1, sharedBeginning(first, text)),
+    Math.max(0, first.length - 1),
+  );
 }
 
-/** What is left of sequences that start with the prefix, and the cache that stands for it in their batch. */
-export function afterPrefix(
-  sequences: readonly Sequence[],
-  prefix: Prefix | undefined,
-): { rest: readonly Sequence[]; cache?: KeyValueCache } {
-  if (!prefix) return { rest: sequences };
+/** The prefix as the cache of a batch of `rows`; none without one. */
+export function cacheOf(prefix: Prefix | undefined, rows: number): KeyValueCache | undefined {
+  if (!prefix) return undefined;
   const { width, real } = prefix.cache.past;
   const past: Past = {
     width,
-    lengths: sequences.map(() => prefix.length),
-    real: new Uint8Array(sequences.length * width).map((_, i) => real[i % width]!),
+    lengths: Array.from({ length: rows }, () => prefix.length),
+    real: new Uint8Array(rows * width).map((_, i) => real[i % width]!),
   };
-  const rest = sequences.map(({ ids, ...others }) => ({ ids: ids.slice(prefix.length), ...others }));
-  return { rest, cache: { layers: prefix.cache.layers, past } };
+  return { layers: prefix.cache.layers, past };
 }

@@ -7,7 +7,16 @@ export type { TensorSource } from './checkpoint-types';
 export { forward, unembed, unembeddingOf, type Parameters } from './transformer';
 export { pack, type Sequence } from './packed';
 export { withSharedPrefix, type Prefix } from './cache';
-export { lastLogits, LOGIT_ROWS, scoreBranches, type Continuation, type Transformer } from './score';
+export { growTrees, type Tree } from './tree';
+export {
+  lastLogits,
+  LOGIT_ROWS,
+  scoreContinuations,
+  tokensRead,
+  type Continuation,
+  type ScoreRequest,
+  type Transformer,
+} from './score';
 export {
   createAdapter,
   fuse,

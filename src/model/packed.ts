@@ -1,7 +1,10 @@
-/** A token sequence, or a tree of them: `branches` each continue `ids` and do not see each other. */
+/**
+ * A token sequence, or a tree of them, depth first: each branch leaves the path before it after that path's first
+ * `after` tokens, and sees these and itself.
+ */
 export interface Sequence {
   ids: readonly number[];
-  branches?: readonly (readonly number[])[];
+  branches?: readonly { after: number; ids: readonly number[] }[];
 }
 
 /**
@@ -12,7 +15,7 @@ export interface Packed {
   /** Real tokens in the batch. */
   n: number;
   ids: Int32Array; // [n]
-  /** Position in the text: a branch continues at its trunk's length. */
+  /** Position in the text: a branch continues where it left. */
   positions: Int32Array; // [n]
   rows: number;
   width: number;
@@ -43,7 +46,7 @@ export function pack(sequences: readonly Sequence[], past?: Past): Packed {
   if (sequences.length === 0) throw new RangeError('there is no sequence to pack');
   const empty = sequences.findIndex((s) => s.ids.length === 0);
   if (empty >= 0) throw new RangeError(`sequence ${empty} has no tokens, so there is nothing to condition on`);
-  const lengths = sequences.map((s) => s.ids.length + (s.branches ?? []).reduce((sum, b) => sum + b.length, 0));
+  const lengths = sequences.map((s) => s.ids.length + (s.branches ?? []).reduce((sum, b) => sum + b.ids.length, 0));
   const n = lengths.reduce((a, b) => a + b, 0);
   const rows = sequences.length;
   const width = Math.max(...lengths);
@@ -59,27 +62,42 @@ export function pack(sequences: readonly Sequence[], past?: Past): Packed {
   sequences.forEach((sequence, row) => {
     starts.push(at);
     const before = past?.lengths[row] ?? 0;
-    const trunk = sequence.ids.length;
+    let path: { from: number; length: number }[] = []; // runs of places of the row: what the next token sees
     let offset = 0;
-    const place = (tokens: readonly number[], firstSeen: number) => {
+    const place = (tokens: readonly number[], after: number) => {
+      path = firstOf(path, after);
+      const run = { from: offset, length: 0 };
+      path.push(run);
       tokens.forEach((id, i) => {
         const slot = row * width + offset;
         ids[at] = id;
-        positions[at] = before + (firstSeen === 0 ? i : trunk + i);
+        positions[at] = before + after + i;
         slots[at] = slot;
         sources[slot] = at;
+        run.length++;
         const line = slot * keys;
         for (let j = 0; j < pastWidth; j++) if (past?.real[row * pastWidth + j] === 1) hidden[line + j] = 0;
-        hidden.fill(0, line + pastWidth, line + pastWidth + (firstSeen === 0 ? offset + 1 : trunk));
-        if (firstSeen > 0) hidden.fill(0, line + pastWidth + firstSeen, line + pastWidth + offset + 1);
+        for (const { from, length } of path) hidden.fill(0, line + pastWidth + from, line + pastWidth + from + length);
         at++;
         offset++;
       });
     };
     place(sequence.ids, 0);
-    for (const branch of sequence.branches ?? []) place(branch, offset);
+    for (const branch of sequence.branches ?? []) place(branch.ids, branch.after);
   });
   return { n, ids, positions, rows, width, slots, sources, hidden, starts };
+}
+
+/** The first `count` places of a path of runs. */
+function firstOf(path: readonly { from: number; length: number }[], count: number) {
+  const kept: { from: number; length: number }[] = [];
+  let left = count;
+  for (const { from, length } of path) {
+    if (left > 0) kept.push({ from, length: Math.min(length, left) });
+    left -= length;
+  }
+  if (left > 0) throw new RangeError(`a branch leaves after ${count} tokens, ${left} more than there are`);
+  return kept;
 }
 
 /** The cache's grid once a packed batch has been appended to it. */

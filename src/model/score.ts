@@ -1,8 +1,9 @@
 import { tf, type Tensor2D } from '../engine/backend';
-import { afterPrefix, type Prefix } from './cache';
+import { cacheOf, type Prefix } from './cache';
 import type { ModelConfig } from './config';
-import { pack, type Packed, type Sequence } from './packed';
-import { forward, unembed, type KeyValueCache, type Parameters } from './transformer';
+import { pack } from './packed';
+import { forward, unembed, type Parameters } from './transformer';
+import { growTrees } from './tree';
 
 /** What every function here needs of a model. */
 export interface Transformer {
@@ -26,20 +27,55 @@ export function lastLogits(
   tokens?: Int32Array,
   prefix?: Prefix,
 ): Float32Array[] {
-  const sequences = prompts.map((ids) => ({ ids }));
-  const { rest, cache } = afterPrefix(sequences, prefix);
-  const packed = pack(rest, cache?.past);
-  const last = Int32Array.from(packed.starts, (_, row) => (packed.starts[row + 1] ?? packed.n) - 1);
-  const logits = tf.tidy(() =>
-    unembed(model.parameters, forward(model.config, model.parameters, packed, last, { cache }).hidden, tokens),
+  const { hidden, rowOf } = hiddenStates(
+    model,
+    prompts,
+    prompts.map((ids) => [ids.length - 1]),
+    prefix,
   );
+  const logits = tf.tidy(() => unembed(model.parameters, hidden, tokens));
+  hidden.dispose();
   const flat = logits.dataSync<'float32'>();
   logits.dispose();
-  const size = flat.length / prompts.length;
-  return prompts.map((_, i) => flat.slice(i * size, (i + 1) * size));
+  const size = logits.shape[1];
+  return rowOf.map(([row]) => flat.slice(row! * size, (row! + 1) * size));
 }
 
-/** The log-probabilities of one continuation. */
+/**
+ * Final hidden states at chosen tokens of sequences; what several of them begin with is computed once.
+ * @param wanted per sequence, the indices of its tokens
+ * @returns `hidden` [p, hidden], and which of its rows is each wanted one's
+ */
+function hiddenStates(
+  model: Transformer,
+  sequences: readonly (readonly number[])[],
+  wanted: readonly (readonly number[])[],
+  prefix: Prefix | undefined,
+): { hidden: Tensor2D; rowOf: number[][] } {
+  const known = prefix?.length ?? 0;
+  const trees = growTrees(sequences.map((ids) => ids.slice(known)));
+  const cache = cacheOf(prefix, trees.length);
+  const packed = pack(
+    trees.map(({ sequence }) => sequence),
+    cache?.past,
+  );
+  const rows = new Map<number, number>(); // of `hidden`, by packed token: a token that several share is wanted once
+  const rowOf = sequences.map((): number[] => []);
+  trees.forEach(({ paths }, t) => {
+    for (const { index, places } of paths) {
+      rowOf[index] = wanted[index]!.map((i) => {
+        const token = packed.starts[t]! + places[i - known]!;
+        const row = rows.get(token) ?? rows.size;
+        rows.set(token, row);
+        return row;
+      });
+    }
+  });
+  const { hidden } = forward(model.config, model.parameters, packed, Int32Array.from(rows.keys()), { cache });
+  return { hidden, rowOf };
+}
+
+/** The log-probabilities of a continuation. */
 export interface Continuation {
   /** Natural log of the probability of each token given all before it. */
   tokenLogProbs: number[];
@@ -47,41 +83,40 @@ export interface Continuation {
   greedy: boolean[];
 }
 
-/**
- * Scores the branches of each sequence: log p(branch | ids), token by token. The shared part is computed once.
- * @param prefix what the ids of every sequence begin with, already computed
- * @throws RangeError when some `ids` are empty, for a first token needs something to condition on
- */
-export function scoreBranches(model: Transformer, sequences: readonly Sequence[], prefix?: Prefix): Continuation[][] {
-  const { rest, cache } = afterPrefix(sequences, prefix);
-  const packed = pack(rest, cache?.past);
-  const at: number[] = []; // packed index of each scored position
-  const labels: { position: number; token: number }[] = []; // position: index into `at`
-  const counts: number[][] = [];
-  rest.forEach(({ ids, branches = [] }, row) => {
-    let next = packed.starts[row]! + ids.length;
-    const trunk = at.push(next - 1) - 1;
-    counts.push(branches.map((branch) => branch.length));
-    for (const branch of branches) {
-      branch.forEach((token, i) => {
-        const position = i === 0 ? trunk : at.push(next + i - 1) - 1;
-        labels.push({ position, token });
-      });
-      next += branch.length;
-    }
-  });
-  const scores = scorePositions(model, forwardAt(model, packed, at, cache), labels);
-  let read = 0;
-  return counts.map((lengths) =>
-    lengths.map((length) => {
-      const part = scores.slice(read, (read += length));
-      return { tokenLogProbs: part.map((s) => s.logProb), greedy: part.map((s) => s.greedy) };
-    }),
-  );
+/** Token ids of a text (not empty) and of what continues it. */
+export interface ScoreRequest {
+  context: readonly number[];
+  continuation: readonly number[];
 }
 
-function forwardAt(model: Transformer, packed: Packed, at: number[], cache: KeyValueCache | undefined): Tensor2D {
-  return forward(model.config, model.parameters, packed, Int32Array.from(at), { cache }).hidden;
+/** The tokens of a request that are read: the last one is only predicted. */
+export function tokensRead({ context, continuation }: ScoreRequest): number[] {
+  return [...context, ...continuation.slice(0, -1)];
+}
+
+/**
+ * Scores continuations: log p(continuation | context), token by token.
+ * @param prefix what every context begins with, already computed; each has a token of its own after it
+ * @throws RangeError for an empty context, for a first token needs something to condition on
+ */
+export function scoreContinuations(
+  model: Transformer,
+  requests: readonly ScoreRequest[],
+  prefix?: Prefix,
+): Continuation[] {
+  const empty = requests.findIndex(({ context }) => context.length === 0);
+  if (empty >= 0) throw new RangeError(`request ${empty} has no context, so there is nothing to condition on`);
+  const wanted = requests.map(({ context, continuation }) => continuation.map((_, i) => context.length - 1 + i));
+  const { hidden, rowOf } = hiddenStates(model, requests.map(tokensRead), wanted, prefix);
+  const labels = requests.flatMap(({ continuation }, r) =>
+    continuation.map((token, i) => ({ position: rowOf[r]![i]!, token })),
+  );
+  const scores = scorePositions(model, hidden, labels);
+  let read = 0;
+  return requests.map(({ continuation }) => {
+    const mine = scores.slice(read, (read += continuation.length));
+    return { tokenLogProbs: mine.map((s) => s.logProb), greedy: mine.map((s) => s.greedy) };
+  });
 }
 
 /**

@@ -1,6 +1,6 @@
 import { startEngine, tf, type EngineInfo } from '../../src/engine/backend';
 import { generate } from '../../src/model/generate';
-import { lastLogits, scoreBranches } from '../../src/model/score';
+import { lastLogits, scoreContinuations } from '../../src/model/score';
 import { tinyModel } from '../model/tiny-model';
 import { opsCases } from './ops-cases';
 
@@ -18,15 +18,16 @@ export async function engineResults(): Promise<EngineResults> {
   const ops = [0, 1, 2].flatMap(opsCases).map(({ run }) => tf.tidy(() => Array.from(run().dataSync())));
   const model = tinyModel();
   const prompts = [[1, 2, 3, 4, 5, 6], [7], [8, 9, 10]];
-  const scores = scoreBranches(model, [
-    { ids: [1, 2, 3], branches: [[4, 5], [6]] },
-    { ids: [7], branches: [[8]] },
+  const scores = scoreContinuations(model, [
+    { context: [1, 2, 3], continuation: [4, 5] },
+    { context: [1, 2, 3], continuation: [6] },
+    { context: [7], continuation: [8] },
   ]);
   return {
     info,
     ops,
     logits: lastLogits(model, prompts).map((row) => Array.from(row)),
-    logProbs: scores.flat().flatMap((s) => s.tokenLogProbs),
+    logProbs: scores.flatMap((s) => s.tokenLogProbs),
     text: generate(model, prompts, { maxNewTokens: 8 }),
   };
 }

@@ -37,7 +37,7 @@ describe('ResponseCache', () => {
     const first = loglikelihood(a, requests, { cache: openCache(a, where) });
     const again = openCache(a, where);
     expect(again.size).toBe(2);
-    const forward = vi.spyOn(modelParts, 'scoreBranches');
+    const forward = vi.spyOn(modelParts, 'scoreContinuations');
     expect(loglikelihood({ ...a, parameters: {} as never }, requests, { cache: again })).toEqual(first);
     expect(forward).not.toHaveBeenCalled();
     forward.mockRestore();

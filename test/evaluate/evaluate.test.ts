@@ -7,7 +7,7 @@ import { tensorsKept } from '../../src/engine/leaks';
 import { Random } from '../../src/engine/random';
 import { evaluate, loadTask, withTemperature, type Result, type Task } from '../../src/evaluate';
 import { argmax, logSoftmax, softmax } from '../../src/metrics';
-import { lastLogits, scoreBranches } from '../../src/model';
+import { lastLogits, scoreContinuations } from '../../src/model';
 import { loadModel, renderMessages, type LanguageModel } from '../../src/pretrained';
 import { temporaryFolder } from '../model/make-files';
 import { HAS_SMOL } from '../shared';
@@ -51,10 +51,10 @@ const close = (a: readonly number[], b: readonly number[], within: number) => {
 /** The log-probability of each option after a prompt, one sequence at a time. */
 function byItself(by: LanguageModel, prompt: string, choices: readonly string[]): number[] {
   return choices.map((choice) => {
-    const ids = by.tokenizer.encode(prompt);
-    const branch = by.tokenizer.encode(` ${choice}`, { addBos: false });
-    const score = scoreBranches(by, [{ ids, branches: [branch] }])[0]![0]!;
-    return score.tokenLogProbs.reduce((a, b) => a + b, 0);
+    const context = by.tokenizer.encode(prompt);
+    const continuation = by.tokenizer.encode(` ${choice}`, { addBos: false });
+    const [score] = scoreContinuations(by, [{ context, continuation }]);
+    return score!.tokenLogProbs.reduce((a, b) => a + b, 0);
   });
 }
 
@@ -161,9 +161,10 @@ describe('evaluate', () => {
     const ids = [BOS, ...Buffer.from(`<user>Question: what is 0?\nAnswer:\n<assistant>\n`)];
     expect(model.tokenizer.encode(text)).toEqual(ids);
     // After a line break no blank; the break itself is scored with the option, as lm-evaluation-harness does.
-    const branches = DOCS[0]!.choices.map((choice) => [...Buffer.from(`\n${choice}`)]);
-    const [scores] = scoreBranches(model, [{ ids: ids.slice(0, -1), branches }]);
-    close(rows[0]!.logprobs, scores!.map((s) => s.tokenLogProbs.reduce((a, b) => a + b, 0)), 1e-4); // prettier-ignore
+    const continuations = DOCS[0]!.choices.map((choice) => [...Buffer.from(`\n${choice}`)]);
+    const context = ids.slice(0, -1);
+    const scores = scoreContinuations(model, continuations.map((continuation) => ({ context, continuation }))); // prettier-ignore
+    close(rows[0]!.logprobs, scores.map((s) => s.tokenLogProbs.reduce((a, b) => a + b, 0)), 1e-4); // prettier-ignore
     const plain = await evaluate(model, task(), { ...QUICK, scoring: 'cloze' });
     expect(rows[0]!.prompt_hash).not.toBe(plain.rows[0]!.prompt_hash);
     await expect(evaluate(short, task(), { chat: true })).rejects.toThrow('no chat template');

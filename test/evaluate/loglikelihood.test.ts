@@ -4,8 +4,8 @@ import { setQuiet } from '../../src/base/progress';
 import { tensorsKept } from '../../src/engine/leaks';
 import { Random } from '../../src/engine/random';
 import { encodePair } from '../../src/evaluate';
-import { loglikelihood, type ScoreRequest } from '../../src/evaluate/loglikelihood';
-import { lastLogits, scoreBranches } from '../../src/model';
+import { loglikelihood } from '../../src/evaluate/loglikelihood';
+import { lastLogits, scoreContinuations, type ScoreRequest } from '../../src/model';
 import { loadModel, type LanguageModel } from '../../src/pretrained';
 import { argmax, logSoftmax } from '../../src/metrics';
 import { temporaryFolder } from '../model/make-files';
@@ -107,7 +107,7 @@ describe.skipIf(!HAS_SMOL || !HAS_SHARED)('loglikelihood of SmolLM2 (needs the m
     prompts.forEach(({ loglikelihood: l }, i) => {
       expect(Math.abs(found[i]!.logProb - l.total_f64)).toBeLessThan(1e-3);
       expect(found[i]!.isGreedy).toBe(l.is_greedy);
-      const alone = scoreBranches(smol, [{ ids: asked[i]!.context, branches: [asked[i]!.continuation] }])[0]![0]!;
+      const alone = scoreContinuations(smol, [asked[i]!])[0]!;
       alone.tokenLogProbs.forEach((lp, t) => expect(Math.abs(found[i]!.tokenLogProbs[t]! - lp)).toBeLessThan(1e-4));
     });
     smol.dispose();

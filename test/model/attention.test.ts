@@ -6,15 +6,11 @@ import { attention, attentionBackward, layBackwardGrid, layGrid } from '../../sr
 import { pack, type Sequence } from '../../src/model/packed';
 import { maxAbsDifference } from '../shared';
 import { tinyModel } from './tiny-model';
+import { treeOf } from './trees';
 
 beforeAll(startEngine);
 
-const ids = fc.array(fc.constant(1), { minLength: 1, maxLength: 7 });
-const branch = fc.array(fc.constant(1), { maxLength: 3 });
-const batches: fc.Arbitrary<Sequence[]> = fc.array(
-  fc.record({ ids, branches: fc.array(branch, { maxLength: 2 }) }, { requiredKeys: ['ids'] }),
-  { minLength: 1, maxLength: 4 },
-);
+const batches = fc.array(treeOf(fc.constant(1)), { minLength: 1, maxLength: 4 });
 
 /** Attention forwards and backwards on random inputs, queries taken in parts of at most `mostScores` scores. */
 function run(batch: readonly Sequence[], mostScores: number) {

@@ -2,29 +2,28 @@ import fc from 'fast-check';
 import { beforeAll, expect, it } from 'vitest';
 import { startEngine } from '../../src/engine/backend';
 import { tensorsKept } from '../../src/engine/leaks';
-import { lastLogits, scoreBranches, withSharedPrefix } from '../../src/model';
+import { lastLogits, scoreContinuations, withSharedPrefix } from '../../src/model';
 import { maxAbsDifference } from '../shared';
 import { tinyModel } from './tiny-model';
 
 beforeAll(startEngine);
 
 const ids = fc.array(fc.integer({ min: 0, max: 22 }), { minLength: 1, maxLength: 6 });
-const branches = fc.array(ids, { minLength: 1, maxLength: 3 });
 
 it('scores what follows a shared beginning as it scores the whole text', () => {
   const model = tinyModel(1, { maxPositions: 512 });
   const shared = fc.array(fc.integer({ min: 0, max: 22 }), { minLength: 150, maxLength: 160 });
-  const texts = fc.array(fc.record({ ids, branches }), { minLength: 3, maxLength: 5 });
+  const texts = fc.array(fc.record({ context: ids, continuation: ids }), { minLength: 3, maxLength: 5 });
   fc.assert(
     fc.property(shared, texts, (beginning, rest) => {
-      const whole = rest.map((text) => ({ ids: [...beginning, ...text.ids], branches: text.branches }));
-      const prompts = whole.map((text) => text.ids);
+      const whole = rest.map((text) => ({ ...text, context: [...beginning, ...text.context] }));
+      const prompts = whole.map((text) => text.context);
       withSharedPrefix(model, prompts, (prefix) => {
         expect(prefix!.length).toBeGreaterThanOrEqual(beginning.length);
         const [logits, plain] = [lastLogits(model, prompts, undefined, prefix), lastLogits(model, prompts)];
         logits.forEach((row, i) => expect(maxAbsDifference(row, plain[i]!)).toBeLessThan(1e-4));
-        const scores = [scoreBranches(model, whole, prefix), scoreBranches(model, whole)].map((found) =>
-          found.flat().flatMap(({ tokenLogProbs }) => tokenLogProbs),
+        const scores = [scoreContinuations(model, whole, prefix), scoreContinuations(model, whole)].map((found) =>
+          found.flatMap(({ tokenLogProbs }) => tokenLogProbs),
         );
         expect(maxAbsDifference(scores[0]!, scores[1]!)).toBeLessThan(1e-4);
       });

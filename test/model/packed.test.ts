@@ -4,13 +4,13 @@ import { startEngine } from '../../src/engine/backend';
 import { grow, pack, type Past, type Sequence } from '../../src/model/packed';
 import { maxAbsDifference } from '../shared';
 import { allLogits, tinyModel } from './tiny-model';
+import { treeOf } from './trees';
 
-const ids = fc.array(fc.integer({ min: 0, max: 22 }), { minLength: 1, maxLength: 5 });
-const branch = fc.array(fc.integer({ min: 0, max: 22 }), { maxLength: 4 });
-const sequences: fc.Arbitrary<Sequence[]> = fc.array(
-  fc.record({ ids, branches: fc.array(branch, { maxLength: 3 }) }, { requiredKeys: ['ids'] }),
-  { minLength: 1, maxLength: 4 },
-);
+/** Trees: each branch leaves somewhere on the path before it. */
+const sequences: fc.Arbitrary<Sequence[]> = fc.array(treeOf(fc.integer({ min: 0, max: 22 })), {
+  minLength: 1,
+  maxLength: 4,
+});
 
 /** A cache that holds some real tokens of each row, anywhere in its grid, as padding between steps leaves it. */
 const pastOf = (rows: number) =>
@@ -27,30 +27,25 @@ const pastOf = (rows: number) =>
 interface Token {
   row: number;
   id: number;
-  position: number;
-  /** -1 in the trunk. */
-  branch: number;
-  order: number;
+  /** The tokens before it in its text, and itself, as indices into the batch. */
+  path: number[];
 }
 
-/** The tokens of a batch in order, each with its row, its branch and its place there. */
-function tokensOf(batch: readonly Sequence[], past?: Past): Token[] {
-  return batch.flatMap(({ ids, branches = [] }, row) =>
-    [ids, ...branches].flatMap((part, p) =>
-      part.map((id, order) => ({
-        row,
-        id,
-        branch: p - 1,
-        order,
-        position: (past?.lengths[row] ?? 0) + (p === 0 ? order : ids.length + order),
-      })),
-    ),
-  );
+/** The tokens of a batch in order. */
+function tokensOf(batch: readonly Sequence[]): Token[] {
+  const tokens: Token[] = [];
+  batch.forEach(({ ids, branches = [] }, row) => {
+    let path: number[] = [];
+    for (const part of [{ after: 0, ids }, ...branches]) {
+      path = path.slice(0, part.after);
+      for (const id of part.ids) {
+        path = [...path, tokens.length];
+        tokens.push({ row, id, path });
+      }
+    }
+  });
+  return tokens;
 }
-
-/** Whether the key comes before the query in one text: same trunk, or the query's own branch. */
-const sees = (query: Token, key: Token) =>
-  query.row === key.row && (key.branch === query.branch ? key.order <= query.order : key.branch === -1);
 
 describe('pack', () => {
   it('keeps every token with its position in the text, and the grid finds each', () => {
@@ -60,7 +55,7 @@ describe('pack', () => {
         const tokens = tokensOf(batch);
         expect(packed.n).toBe(tokens.length);
         expect(Array.from(packed.ids)).toEqual(tokens.map((t) => t.id));
-        expect(Array.from(packed.positions)).toEqual(tokens.map((t) => t.position));
+        expect(Array.from(packed.positions)).toEqual(tokens.map((t) => t.path.length - 1));
         expect(packed.starts).toEqual(batch.map((_, row) => tokens.findIndex((t) => t.row === row)));
         tokens.forEach(({ row }, t) => {
           expect(packed.sources[packed.slots[t]!]).toBe(t);
@@ -70,24 +65,23 @@ describe('pack', () => {
     );
   });
 
-  it('a token sees just what stands before it in its text: the cache, its trunk, its own branch', () => {
+  it('a token sees just what stands before it in its text: the cache, its own path in the tree', () => {
     const batchAndPast = sequences.chain((batch) =>
       fc.option(pastOf(batch.length), { nil: undefined }).map((past) => [batch, past] as const),
     );
     fc.assert(
       fc.property(batchAndPast, ([batch, past]) => {
         const packed = pack(batch, past);
-        const tokens = tokensOf(batch, past);
+        const tokens = tokensOf(batch);
         const before = past?.width ?? 0;
         const keys = before + packed.width;
-        expect(Array.from(packed.positions)).toEqual(tokens.map((t) => t.position));
+        const positions = tokens.map((t) => (past?.lengths[t.row] ?? 0) + t.path.length - 1);
+        expect(Array.from(packed.positions)).toEqual(positions);
         const right = new Uint8Array(packed.rows * packed.width * keys).fill(1); // padding sees nothing
         tokens.forEach((query, q) => {
           const line = packed.slots[q]! * keys;
           for (let j = 0; j < before; j++) if (past!.real[query.row * before + j]) right[line + j] = 0;
-          tokens.forEach((key, k) => {
-            if (sees(query, key)) right[line + before + (packed.slots[k]! % packed.width)] = 0;
-          });
+          for (const k of query.path) right[line + before + (packed.slots[k]! % packed.width)] = 0;
         });
         expect(packed.hidden).toEqual(right);
       }),
@@ -96,7 +90,9 @@ describe('pack', () => {
 
   it('refuses nothing, and a sequence without tokens', () => {
     expect(() => pack([])).toThrow('no sequence to pack');
-    expect(() => pack([{ ids: [1] }, { ids: [], branches: [[2]] }])).toThrow('sequence 1 has no tokens');
+    expect(() => pack([{ ids: [1] }, { ids: [] }])).toThrow('sequence 1 has no tokens');
+    const beyond = { ids: [1, 2], branches: [{ after: 3, ids: [4] }] };
+    expect(() => pack([beyond])).toThrow('a branch leaves after 3 tokens, 1 more than there are');
   });
 });
 
@@ -119,21 +115,15 @@ describe('a packed batch', () => {
       fc.property(sequences, (batch) => {
         const together = allLogits(model, batch);
         const tokens = tokensOf(batch);
-        batch.forEach(({ ids, branches = [] }, row) =>
-          [[], ...branches].forEach((part, p) => {
-            const alone = allLogits(model, [{ ids: [...ids, ...part] }]);
-            tokens.forEach((token, t) => {
-              if (token.row !== row || (token.branch !== -1 && token.branch !== p - 1)) return;
-              const at = (token.branch === -1 ? token.order : token.position) * vocabSize;
-              const difference = maxAbsDifference(
-                together.subarray(t * vocabSize, (t + 1) * vocabSize),
-                alone.subarray(at, at + vocabSize),
-              );
-              // Logits reach ±20 here, so this is some 20 units in the last place.
-              expect(difference).toBeLessThan(1e-4);
-            });
-          }),
-        );
+        tokens.forEach(({ path }, t) => {
+          const alone = allLogits(model, [{ ids: path.map((k) => tokens[k]!.id) }]);
+          const difference = maxAbsDifference(
+            together.subarray(t * vocabSize, (t + 1) * vocabSize),
+            alone.subarray(-vocabSize),
+          );
+          // Logits reach ±20 here, so this is some 20 units in the last place.
+          expect(difference).toBeLessThan(1e-4);
+        });
       }),
       { numRuns: 25 },
     );

@@ -6,7 +6,7 @@ import { configFromGguf } from '../../src/model/config';
 import { generate } from '../../src/model/generate';
 import { openGguf } from '../../src/model/gguf';
 import { GGUF_NAMES, loadParameters } from '../../src/model/load';
-import { lastLogits, scoreBranches, type Transformer } from '../../src/model/score';
+import { lastLogits, scoreContinuations, type Transformer } from '../../src/model/score';
 import { HAS_SHARED, HAS_SMOL, sharedJson, SMOL } from '../shared';
 
 interface Reference {
@@ -65,14 +65,16 @@ describe.skipIf(!HAS_SMOL || !HAS_SHARED)('SmolLM2 against the reference (needs 
   it('scores continuations, alone and as branches of one context', () => {
     for (const { loglikelihood: l } of reference.prompts) {
       const other = [11, 12, 13];
-      const [scores] = scoreBranches(model, [{ ids: l.context_ids, branches: [other, l.continuation_ids, other] }]);
-      const score = scores![1]!;
+      const continuations = [other, l.continuation_ids, other];
+      const asked = continuations.map((continuation) => ({ context: l.context_ids, continuation }));
+      const scores = scoreContinuations(model, asked);
+      const score = scores[1]!;
       score.tokenLogProbs.forEach((lp, i) => expect(Math.abs(lp - l.token_logprob_f64[i]!)).toBeLessThan(3e-4));
       expect(Math.abs(score.tokenLogProbs.reduce((a, b) => a + b, 0) - l.total_f64)).toBeLessThan(1e-3);
       expect(score.greedy).toEqual(l.greedy_per_token);
-      expect(scores![0]!.tokenLogProbs).toHaveLength(3);
-      scores![0]!.tokenLogProbs.forEach((lp, i) =>
-        expect(Math.abs(lp - scores![2]!.tokenLogProbs[i]!)).toBeLessThan(1e-4),
+      expect(scores[0]!.tokenLogProbs).toHaveLength(3);
+      scores[0]!.tokenLogProbs.forEach((lp, i) =>
+        expect(Math.abs(lp - scores[2]!.tokenLogProbs[i]!)).toBeLessThan(1e-4),
       );
     }
   });
@@ -87,8 +89,8 @@ describe.skipIf(!HAS_SMOL || !HAS_SHARED)('SmolLM2 against the reference (needs 
   });
 
   it('keeps no tensors', async () => {
-    const sequences = [{ ids: [504, 3575, 282], branches: [[4649], [4649, 314]] }];
-    expect(await tensorsKept(() => scoreBranches(model, sequences))).toBe(0);
+    const requests = [[4649], [4649, 314]].map((continuation) => ({ context: [504, 3575, 282], continuation }));
+    expect(await tensorsKept(() => scoreContinuations(model, requests))).toBe(0);
     expect(await tensorsKept(() => lastLogits(model, [[504, 3575], [282]]))).toBe(0);
     expect(await tensorsKept(() => generate(model, [[504, 3575], [282]], { maxNewTokens: 3 }))).toBe(0);
     expect(tf.memory().numTensors).toBeGreaterThan(0);

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { startEngine } from '../../src/engine/backend';
 import { tensorsKept } from '../../src/engine/leaks';
 import { dispose } from '../../src/engine/tree';
-import { generate, lastLogits, scoreBranches } from '../../src/model';
+import { generate, lastLogits, scoreContinuations } from '../../src/model';
 import { openSafetensors } from '../../src/model/safetensors';
 import { HAS_SHARED, SHARED, sharedJson } from '../shared';
 import { loadWeights } from './load-weights';
@@ -59,10 +59,11 @@ describe.skipIf(!HAS_SHARED)('tiny checkpoints against the reference in float64 
 describe('running a model', () => {
   it('frees all tensors it makes', async () => {
     const model = tinyModel();
-    const sequences = [{ ids: [1, 2, 3], branches: [[4], [5, 6]] }, { ids: [7] }];
+    const sequences = [{ ids: [1, 2, 3], branches: [{ after: 2, ids: [5, 6] }] }, { ids: [7] }];
+    const requests = [[4], [5, 6]].map((continuation) => ({ context: [1, 2, 3], continuation }));
     expect(await tensorsKept(() => allLogits(model, sequences))).toBe(0);
     expect(await tensorsKept(() => lastLogits(model, [[1, 2], [3]], Int32Array.of(1, 2)))).toBe(0);
-    expect(await tensorsKept(() => scoreBranches(model, sequences))).toBe(0);
+    expect(await tensorsKept(() => scoreContinuations(model, requests))).toBe(0);
     expect(await tensorsKept(() => generate(model, [[1, 2], [3]], { maxNewTokens: 3 }))).toBe(0);
     expect(
       await tensorsKept(() => {
@@ -78,7 +79,7 @@ describe('running a model', () => {
       expect(() => lastLogits(model, [[1, id]])).toThrow(`token ${id} is not in the vocabulary of 23`);
     }
     expect(() => lastLogits(model, [[1], []])).toThrow('sequence 1 has no tokens');
-    expect(() => scoreBranches(model, [{ ids: [], branches: [[1]] }])).toThrow('sequence 0 has no tokens');
+    expect(() => scoreContinuations(model, [{ context: [], continuation: [1] }])).toThrow('request 0 has no context');
     expect(await tensorsKept(() => expect(() => allLogits(model, [{ ids: [99] }])).toThrow('99'))).toBe(0);
     dispose(model.parameters);
   });

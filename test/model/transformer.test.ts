@@ -4,7 +4,11 @@ import { forward } from '../../src/model/transformer';
 import { maxAbsDifference } from '../shared';
 import { tinyModel } from './tiny-model';
 
-const branched = [{ ids: [3, 1, 4, 1, 5, 9, 2], branches: [[6, 5], [3]] }, { ids: [5, 8, 9] }];
+const branches = [
+  { after: 7, ids: [6, 5] },
+  { after: 4, ids: [3] },
+];
+const branched = [{ ids: [3, 1, 4, 1, 5, 9, 2], branches }, { ids: [5, 8, 9] }];
 
 test.each([1, 50, 300])('attention in parts of %i scores is the same as at once', (mostScores) => {
   const model = tinyModel();
