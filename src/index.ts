@@ -4,6 +4,7 @@ export { CalmError, UsageError } from './base/errors';
 
 // Text to batches.
 export {
+  benchmarksOf,
   dedupe,
   fetchTask,
   mcqaMixture,
@@ -76,13 +77,18 @@ export {
 
 // Model and task to result rows.
 export {
+  answersOf,
   compareRows,
+  defineGenerationTask,
   defineTask,
   evaluate,
+  evaluateGeneration,
   evaluateTexts,
+  exactMatch,
   generateTexts,
   groupMean,
   importLmEval,
+  loadGenerationTask,
   loadTask,
   loadTexts,
   loglikelihood,
@@ -93,9 +99,13 @@ export {
   taskNames,
   withTemperature,
   writeResults,
+  type Answers,
   type Comparison,
   type EvaluateOptions,
   type Form,
+  type GenerationRow,
+  type GenerationSpec,
+  type GenerationTask,
   type GroupMember,
   type Metric,
   type Result,

@@ -4,6 +4,8 @@ import { SingleBar } from 'cli-progress';
 export interface Progress {
   /** `done` of `total` units; `note` is shown at the end of the line. */
   update(done: number, note?: string): void;
+  /** So many more are done; `known` when they cost no time, which says nothing of those to come. */
+  add(units: number, known?: boolean): void;
   /** Takes the bar away, leaving one line that says how long it took. */
   stop(note?: string): void;
 }
@@ -41,14 +43,23 @@ function notebookLine(): Line | undefined {
 
 /** Starts a progress display of `total` units. Everything goes to stderr (or the cell), never to stdout. */
 export function startProgress(label: string, total: number): Progress {
-  if (quiet) return { update: () => undefined, stop: () => undefined };
+  if (quiet) return { update: () => undefined, add: () => undefined, stop: () => undefined };
   const started = Date.now();
   const seconds = () => (Date.now() - started) / 1000;
-  const eta = (done: number) => (done > 0 ? (seconds() * (total - done)) / done : NaN);
+  let [reached, free] = [0, 0];
+  const left = (done: number) => (done > free ? clock((seconds() * (total - done)) / (done - free)) : undefined);
   const text = (done: number, note: string) =>
     `${label} ${done}/${total}, ${clock(seconds())}` +
-    (done > 0 && done < total ? `, ${clock(eta(done))} left` : '') +
+    (free > 0 ? `, ${free} known` : '') +
+    (left(done) && done < total ? `, ${left(done)} left` : '') +
     (note && `, ${note}`);
+  const counting = (update: Progress['update']): Pick<Progress, 'update' | 'add'> => ({
+    update: (done, note) => update((reached = done), note),
+    add: (units, known = false) => {
+      if (known) free += units;
+      update((reached += units));
+    },
+  });
 
   const cell = notebookLine();
   if (!cell && process.stderr.isTTY) {
@@ -59,10 +70,10 @@ export function startProgress(label: string, total: number): Progress {
     });
     bar.start(total, 0, { left: '?', note: '' });
     return {
-      update: (done, note = '') => bar.update(done, { left: done > 0 ? clock(eta(done)) : '?', note }),
+      ...counting((done, note = '') => bar.update(done, { left: left(done) ?? '?', note })),
       stop: (note = '') => {
         bar.stop();
-        process.stderr.write(`${label} ${total}, ${clock(seconds())}${note && `, ${note}`}\n`);
+        process.stderr.write(`${text(total, note)}\n`);
       },
     };
   }
@@ -73,11 +84,11 @@ export function startProgress(label: string, total: number): Progress {
   const every = cell ? 500 : 10_000;
   let last = Date.now() - (cell ? every : 0);
   return {
-    update(done, note = '') {
+    ...counting((done, note = '') => {
       if (Date.now() - last < every) return;
       last = Date.now();
       line.write(text(done, note));
-    },
+    }),
     stop: (note = '') => line.end(text(total, note)),
   };
 }

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { createHash } from 'node:crypto';
 import { codeVersion } from '../base/version';
+import { shortHash } from '../base/hash';
 import { Random } from '../engine/random';
 import { createAdapter } from '../model';
 import type { LanguageModel } from '../pretrained';
@@ -91,5 +91,5 @@ function lettersOf(training: Examples, validation: Examples): Int32Array | undef
 }
 
 function hashFile(file: string): string {
-  return createHash('sha256').update(fs.readFileSync(file)).digest('hex').slice(0, 16);
+  return shortHash(fs.readFileSync(file));
 }

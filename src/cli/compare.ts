@@ -46,7 +46,7 @@ type Rows = Awaited<ReturnType<typeof readRows>>;
 async function byTask(run: string): Promise<Map<string, Rows>> {
   const tasks = new Map<string, Rows>();
   for (const row of await readRows(run)) {
-    if (row.scoring === 'rolling') continue; // texts have no answers that could flip
+    if (row.scoring === 'rolling' || row.scoring === 'generate') continue; // no options to be compared
     const key = `${row.task} by ${row.scoring}`;
     const rows = tasks.get(key) ?? [];
     if (rows[0] && rows[0].calibration !== row.calibration) {

@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import * as path from 'node:path';
-import { UsageError } from '../base/errors';
+import { someOf, UsageError } from '../base/errors';
 import { readJson } from '../base/files';
 import { calibrationFromJson } from '../calibrate/temperature';
-import type { ResponseCache, Result, TextRow } from '../evaluate';
+import type { GenerationRow, ResponseCache, Result, Row, TextRow } from '../evaluate';
 import type { LanguageModel } from '../pretrained';
 import { resultsTable, toMarkdown } from '../report/table';
 import { loadWithAdapter, naming } from './rows';
@@ -19,7 +19,7 @@ import {
   type ModelOptions,
 } from './options';
 
-type AnyResult = Result | Result<TextRow>;
+type AnyResult = Result<Row | TextRow | GenerationRow>;
 
 interface Options extends ModelOptions {
   tasks: string[];
@@ -53,11 +53,17 @@ export function evaluateTasks(calm: Command): void {
     .option('--shots <k>', 'worked examples before each question, from another split where there is one', integer(0), 0)
     .option(
       '--scoring <way>',
-      'letter, cloze, continuation, or rolling for the perplexity of .txt files and rows with a "text"',
-      oneOf(['letter', 'cloze', 'continuation', 'rolling']),
+      'letter, cloze, continuation; generate for questions with "answers" in the model\'s own words; ' +
+        'rolling for the perplexity of .txt files and rows with a "text"',
+      oneOf(['letter', 'cloze', 'continuation', 'generate', 'rolling']),
       'letter',
     )
-    .option('--normalisation <by>', 'of a cloze score: none, token or byte', oneOf(['none', 'token', 'byte']), 'none')
+    .option(
+      '--normalisation <by>',
+      'of a score by cloze or continuation: none, token or byte',
+      oneOf(['none', 'token', 'byte']),
+      'none',
+    )
     .option('--truncation <what>', 'of prompts beyond the context: count or error', oneOf(['count', 'error']), 'count')
     .option(
       '--chat [multiturn]',
@@ -74,8 +80,17 @@ export function evaluateTasks(calm: Command): void {
     .option('--no-cache', 'keep no answers')
     .option('--json', 'print one JSON object')
     .action(async ({ tasks: names, calibration, out, ...options }: Options) => {
-      const { evaluate, evaluateTexts, loadTask, loadTexts, openCache, withTemperature, writeResults } =
-        await import('../index.js');
+      const {
+        evaluate,
+        evaluateGeneration,
+        evaluateTexts,
+        loadGenerationTask,
+        loadTask,
+        loadTexts,
+        openCache,
+        withTemperature,
+        writeResults,
+      } = await import('../index.js');
       const { scoring, bins, resamples } = options;
       if (
         scoring === 'rolling' &&
@@ -84,6 +99,12 @@ export function evaluateTasks(calm: Command): void {
         throw new UsageError('a perplexity has no examples, chat template, system prompt or temperature', {
           remedy: 'leave out --shots, --chat, --system and --calibration',
         });
+      }
+      if (options.normalisation !== 'none' && (scoring === 'rolling' || scoring === 'generate')) {
+        throw new UsageError('--normalisation is of cloze and continuation scores', { remedy: 'leave it out' });
+      }
+      if (scoring === 'generate' && calibration) {
+        throw new UsageError('a temperature changes nothing of greedy answers', { remedy: 'leave out --calibration' });
       }
       const json = calibration && readJson(calibration);
       const fitted = calibration && naming(calibration, () => calibrationFromJson(json));
@@ -95,6 +116,9 @@ export function evaluateTasks(calm: Command): void {
         if (scoring === 'rolling') {
           const task = await loadTexts(file, options);
           runs.push({ name: task.name, run: (model, cache) => evaluateTexts(model, task, { ...options, cache }) });
+        } else if (scoring === 'generate') {
+          const task = await loadGenerationTask(file, options);
+          runs.push({ name: task.name, run: (model, cache) => evaluateGeneration(model, task, { ...options, cache }) });
         } else {
           const task = await loadTask(file, options);
           runs.push({
@@ -129,14 +153,18 @@ export function evaluateTasks(calm: Command): void {
 }
 
 /** What a reader of the table should know of items that were cut or left out. */
-function remarks(results: readonly Pick<Result, 'task' | 'skipped' | 'truncated' | 'invalid'>[]): string {
-  return results
-    .flatMap(({ task, skipped, truncated, invalid }) => [
-      ...(skipped > 0 ? [`${task}: ${skipped} rows of the file are not usable questions and were left out\n`] : []),
-      ...(truncated > 0 ? [`${task}: the prompts of ${truncated} questions were cut from the left\n`] : []),
-      ...(invalid > 0
-        ? [`${task}: ${invalid} questions have a score that is not a finite number and were left out\n`]
+function remarks(results: readonly AnyResult[]): string {
+  const lines = results.flatMap(({ task, skipped, truncated, excluded, ties, rows }) => {
+    const cut = rows.flatMap((row) => ('truncated' in row && row.truncated > 0 ? [row.doc_id] : []));
+    const why = excluded.map(({ doc_id, reason }) => `${doc_id} (${reason})`);
+    return [
+      ...(skipped > 0 ? [`${task}: ${skipped} rows of the file are not usable questions and were left out`] : []),
+      ...(truncated > 0
+        ? [`${task}: the prompts of ${truncated} questions were cut from the left: ${someOf(cut)}`]
         : []),
-    ])
-    .join('');
+      ...(why.length > 0 ? [`${task}: ${why.length} questions have no score and were left out: ${someOf(why)}`] : []),
+      ...(ties > 0 ? [`${task}: ${ties} questions have two highest scores alike; the first of them was taken`] : []),
+    ];
+  });
+  return lines.map((line) => `${line}\n`).join('');
 }

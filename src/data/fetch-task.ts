@@ -1,13 +1,14 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { z } from 'zod';
-import { CalmError } from '../base/errors';
+import { CalmError, UsageError } from '../base/errors';
 import { readJson, toJson, writeFile } from '../base/files';
 import { pick } from '../base/pick';
 import { cacheFolder } from '../base/presets';
 import { startProgress } from '../base/progress';
 import { download, type Download } from './download';
 import { getJson, hubOf, Unreachable, type Hub, type HubOptions } from './hub';
+import { MCQA } from './mixture';
 import { SOURCES, type Source } from './sources';
 
 /** The hub, HF_ENDPOINT and HF_TOKEN unless they are given, and where rows go. */
@@ -54,6 +55,19 @@ export async function fetchTask(
     splits.push({ split, file, ...(rows !== undefined && { rows }), status: there ? 'there' : 'fetched' });
   }
   return { task: name, data, splits };
+}
+
+/**
+ * The benchmarks that tasks are drawn from, each once: themselves, but for `mcqa`.
+ * @throws UsageError for a task that is not fetched
+ */
+export function benchmarksOf(tasks: readonly string[]): string[] {
+  const names = tasks.flatMap((name) => (name === 'mcqa' ? MCQA.map((part) => part.name) : [name]));
+  for (const name of names) {
+    if (name === 'starter') throw new UsageError('the task starter comes with calm-lab', { remedy: 'leave it out' });
+    pick('benchmark', name, SOURCES);
+  }
+  return [...new Set(names)];
 }
 
 async function fetchSplit(hub: Hub, name: string, source: Source, split: string, file: string): Promise<void> {

@@ -4,6 +4,7 @@ export { tokenizerFromGguf } from './tokenizer-gguf';
 export { renderChat, type ChatMessage, type ChatOptions } from './chat';
 export {
   docHash,
+  openQuestionsOf,
   questionsOf,
   readOpenQuestions,
   readQuestions,
@@ -22,8 +23,8 @@ export {
   withLead,
   type Instruction,
 } from './prompts';
-export { fetchTask, type FetchedSplit, type FetchedTask, type FetchTaskOptions } from './fetch-task';
+export { benchmarksOf, fetchTask, type FetchedSplit, type FetchedTask, type FetchTaskOptions } from './fetch-task';
 export { compileTemplate, type RowTemplate } from './template';
-export { mcqaMixture, type Mixture } from './mixture';
+export { MCQA, mcqaMixture, type Mixture } from './mixture';
 export { dedupe, firstOf, normaliseQuestion, splitByFraction, splitByTopic } from './splits';
 export { lengthBuckets, type Batches } from './batches';

@@ -2,7 +2,7 @@ import * as path from 'node:path';
 import { UsageError } from '../base/errors';
 import type { Random } from '../engine/random';
 import { readQuestions, type ChoiceQuestion } from './questions';
-import { normaliseQuestion } from './splits';
+import { dedupe, normaliseQuestion } from './splits';
 
 export interface Mixture {
   train: ChoiceQuestion[];
@@ -11,7 +11,7 @@ export interface Mixture {
 }
 
 /** The sources of the paper's MCQA set: the split to train and validate on, and the one to test on, of each. */
-const MCQA = [
+export const MCQA = [
   { name: 'arc_challenge', pool: 'train', test: 'test' },
   { name: 'medmcqa', pool: 'dev', test: 'test' },
   { name: 'mmlu', pool: 'test', test: 'test' }, // its dev split has 285 rows only; the two parts do not overlap
@@ -20,7 +20,8 @@ const MCQA = [
 
 /**
  * The paper's MCQA set (Section 5.1 and Appendix B), as far as it is described: equal quarters of ARC-Challenge, MedMCQA,
- * MMLU and OpenBookQA, items with four options only, drawn by a seed; no question stands in two of the three parts.
+ * MMLU and OpenBookQA, items with four options only, drawn by a seed; no question stands in two of the three parts, and
+ * twice in one only where there are not enough others, with other options.
  * @param folder holds `<source>/<split>.jsonl`
  * @throws UsageError when a source has too few items; CalmError when a file is missing
  */
@@ -40,13 +41,19 @@ export async function mcqaMixture(
     const take = (from: ChoiceQuestion[], total: number, part: string): ChoiceQuestion[] => {
       const wanted = Math.round(total / MCQA.length);
       const fresh: ChoiceQuestion[] = [];
+      const again: ChoiceQuestion[] = []; // asked already in this part, of other options
+      const mine = new Set<string>();
       for (const question of from) {
         if (fresh.length === wanted) break;
         const content = normaliseQuestion(question.question);
+        if (mine.has(content)) again.push(question);
         if (taken.has(content)) continue;
         taken.add(content);
+        mine.add(content);
         fresh.push(question);
       }
+      // OpenBookQA's test part is needed whole, and has two such pairs.
+      fresh.push(...dedupe([...fresh, ...again]).kept.slice(fresh.length, wanted));
       if (fresh.length < wanted) {
         throw new UsageError(`${name} has ${fresh.length} four-option questions left for ${part}, not ${wanted}`, {
           remedy: 'ask for fewer',

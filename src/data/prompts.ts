@@ -40,7 +40,7 @@ export function letterTokens(tokenizer: Tokenizer, count: number, promptEnd: str
 }
 
 /** The question after `Question:`, and `Answer:`; lm-evaluation-harness's prompt of most tasks. */
-export function questionPrompt({ passage, question }: ChoiceQuestion): string {
+export function questionPrompt({ passage, question }: Pick<ChoiceQuestion, 'passage' | 'question'>): string {
   return `${passage ? `${passage}\n` : ''}Question: ${question}\nAnswer:`;
 }
 

@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { z } from 'zod';
 import { CalmError, UsageError } from '../base/errors';
 import { readJsonl } from '../base/files';
 import { unknownName } from '../base/pick';
+import { shortHash } from '../base/hash';
 
 /** A question with 2 to 26 options, one of them right. */
 export interface ChoiceQuestion {
@@ -97,12 +97,23 @@ export function readOpenQuestions(file: string, options?: ReadOptions): Promise<
   return readRows(file, openRow, options, ({ answers }) => ({ answers }));
 }
 
+/** As `questionsOf`, for questions with free-text answers. */
+export function openQuestionsOf(
+  name: string,
+  rows: readonly unknown[],
+  options?: ReadOptions,
+): Questions<OpenQuestion> {
+  const collected = collect(name, openRow, options, ({ answers }) => ({ answers }));
+  rows.some((value, i) => collected.add(value, i + 1));
+  return collected.end();
+}
+
 /** First 16 hexadecimal digits of the SHA-256 of what is asked and what is right, whatever its id, topic and file. */
 export function docHash(doc: Omit<ChoiceQuestion, 'id'> | Omit<OpenQuestion, 'id'>): string {
   const { question, passage = null } = doc;
   const right = 'choices' in doc ? { choices: doc.choices, answer: doc.answer } : { answers: doc.answers };
   const content = JSON.stringify({ question, passage, ...right });
-  return createHash('sha256').update(content).digest('hex').slice(0, 16);
+  return shortHash(content);
 }
 
 type Row = z.output<typeof openRow> | z.output<typeof choiceRow>;

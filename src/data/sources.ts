@@ -174,6 +174,14 @@ export const SOURCES: Readonly<Record<string, Source>> = {
     ({ sentence, label }) => ({ text: sentence, label }),
     { fields: ['text', 'label'] },
   ),
+  nq_open: source(
+    'google-research-datasets/nq_open',
+    'nq_open',
+    same('validation', 'train'),
+    z.object({ question: text, answer: z.array(text) }),
+    ({ question, answer }) => ({ question, answers: answer }),
+    { fields: ['question', 'answers'] },
+  ),
   tweeteval_sentiment: source(
     'cardiffnlp/tweet_eval',
     'sentiment',

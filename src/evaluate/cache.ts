@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { fileError, makeFolder, toJson, writeFile } from '../base/files';
+import { shortHash } from '../base/hash';
 import { cacheFolder } from '../base/presets';
 import type { LanguageModel } from '../pretrained';
 
@@ -93,7 +94,7 @@ export function openCache(model: LanguageModel, parent = path.join(cacheFolder()
     engine: { kind: model.engine.kind, gpu: model.engine.gpu },
   };
   const text = JSON.stringify(identity);
-  const folder = path.join(parent, createHash('sha256').update(text).digest('hex').slice(0, 16));
+  const folder = path.join(parent, shortHash(text));
   try {
     if (!fs.existsSync(path.join(folder, 'identity.json'))) writeFile(path.join(folder, 'identity.json'), `${text}\n`);
     return new ResponseCache(folder);

@@ -1,4 +1,4 @@
-import { CalmError, UsageError } from '../base/errors';
+import { CalmError, someOf, UsageError } from '../base/errors';
 import { pick } from '../base/pick';
 import { Random } from '../engine/random';
 import { applyTemperature } from '../calibrate';
@@ -7,8 +7,8 @@ import { argmax, softmax } from '../metrics';
 import type { LanguageModel } from '../pretrained';
 import { drawExamples } from './few-shot';
 import { provenance } from './provenance';
-import { summariseRows, summariseTopics } from './result-metrics';
-import { scoreTask, type Scored, type ScoreOptions } from './score';
+import { countTies, summariseRows, summariseTopics } from './result-metrics';
+import { scoreTask, type OptionScores, type ScoreOptions } from './score';
 import type { Result, Row, Task } from './types';
 
 export interface EvaluateOptions extends Partial<ScoreOptions> {
@@ -41,24 +41,31 @@ export async function evaluate(model: LanguageModel, task: Task, options: Evalua
   const started = performance.now();
   const examples = drawExamples(task, Random.seed(seed).stream('few-shot'));
   const scored = scoreTask(model, task, examples, score);
-  const cut = scored.filter(({ truncated }) => truncated > 0).length;
-  if (truncation === 'error' && cut > 0) {
-    throw new CalmError(`${cut} prompts of ${task.name} exceed the model's ${model.config.maxPositions} tokens`, {
+  const rows: Row[] = [];
+  const excluded: Result['excluded'] = [];
+  const topicOf: (string | undefined)[] = [];
+  scored.forEach((answer, i) => {
+    const { id, topic } = task.docs[i]!;
+    if ('excluded' in answer) {
+      excluded.push({ doc_id: id, reason: answer.excluded });
+    } else {
+      rows.push(toRow(task, i, answer, score));
+      topicOf.push(topic);
+    }
+  });
+  const cut = rows.filter(({ truncated }) => truncated > 0);
+  if (truncation === 'error' && cut.length > 0) {
+    const which = `${cut.length} prompts of ${task.name} (${someOf(cut.map(({ doc_id }) => doc_id))})`;
+    throw new CalmError(`${which} exceed the model's ${model.config.maxPositions} tokens`, {
       remedy: 'leave them out, or let them be cut',
     });
   }
-  const all = scored.map((s, i) => toRow(task, i, s, score));
-  const valid = all.map((row) => row.logprobs.every((lp) => Number.isFinite(lp)));
-  const rows = all.filter((_, i) => valid[i]);
   if (rows.length === 0) {
-    throw new CalmError(`no score of the task ${task.name} is a finite number`, {
+    throw new CalmError(`no question of the task ${task.name} has a score: ${excluded[0]!.reason}`, {
       remedy: "check the model's weights, and whether its context has room for the options",
     });
   }
-  const topics = summariseTopics(
-    rows,
-    task.docs.filter((_, i) => valid[i]).map(({ topic }) => topic),
-  );
+  const topics = summariseTopics(rows, topicOf);
   const summary = summariseRows(rows, { bins, resamples, random: Random.seed(seed).stream('bootstrap') });
   return {
     ...provenance(model, task, seed),
@@ -69,9 +76,11 @@ export async function evaluate(model: LanguageModel, task: Task, options: Evalua
     ...(score.system !== undefined && { system: score.system }),
     calibration: 'uncalibrated',
     n: rows.length,
-    truncated: rows.filter((row) => row.truncated > 0).length,
+    truncated: cut.length,
     skipped: task.skipped.length,
-    invalid: all.length - rows.length,
+    invalid: excluded.length,
+    excluded,
+    ties: countTies(rows),
     wall_seconds: (performance.now() - started) / 1000,
     ...summary,
     ...(topics && { topics: topics.topics, metrics: { ...summary.metrics, accuracy_by_topic: topics.mean } }),
@@ -79,7 +88,7 @@ export async function evaluate(model: LanguageModel, task: Task, options: Evalua
   };
 }
 
-function toRow(task: Task, i: number, scored: Scored, { scoring, normalisation }: ScoreOptions): Row {
+function toRow(task: Task, i: number, scored: OptionScores, { scoring, normalisation }: ScoreOptions): Row {
   const { logprobs, raw, promptHash, truncated, continuations } = scored;
   const doc = task.docs[i]!;
   const prediction = argmax(logprobs);

@@ -1,7 +1,7 @@
 import { UsageError } from '../base/errors';
-import { dedupe, docHash, normaliseQuestion, type ChoiceQuestion } from '../data';
+import { dedupe, docHash, normaliseQuestion, type ChoiceQuestion, type OpenQuestion } from '../data';
 import type { Random } from '../engine/random';
-import type { Task } from './types';
+import type { FewShot } from './types';
 
 /** The splits to draw examples from, the best first; another than the one that is evaluated, where there is one. */
 const POOLS = ['train', 'validation', 'dev'];
@@ -12,15 +12,19 @@ export function poolSplit(there: readonly string[], evaluated: string): string {
 }
 
 /** What makes two questions the same, so that one would give away the answer of the other. */
-const content = ({ question, passage = '' }: ChoiceQuestion) =>
+const content = ({ question, passage = '' }: Pick<ChoiceQuestion, 'question' | 'passage'>) =>
   JSON.stringify([normaliseQuestion(question), normaliseQuestion(passage)]);
 
 /**
- * The examples of each question, drawn unless its task takes the first ones: never the question itself or one of the same content (whatever its id and
- * options), and none twice. They depend on the seed and the question, not on its neighbours.
+ * The examples of each question, drawn unless its task takes the first ones: never the question itself or one of the
+ * same content (whatever its id and options), and none twice. They depend on the seed and the question, not on its
+ * neighbours.
  * @throws UsageError when the pool has too few other questions
  */
-export function drawExamples({ name, docs, fewShot }: Task, random: Random): ChoiceQuestion[][] {
+export function drawExamples<Q extends ChoiceQuestion | OpenQuestion>(
+  { name, docs, fewShot }: { name: string; docs: readonly Q[]; fewShot?: FewShot<Q> },
+  random: Random,
+): Q[][] {
   if (!fewShot) return docs.map(() => []);
   const { shots, split, firstOfTopic = false } = fewShot;
   const pool = dedupe(fewShot.pool).kept;

@@ -5,7 +5,7 @@ import { CalmError, UsageError } from '../base/errors';
 import { readJson, readJsonl } from '../base/files';
 import { Random } from '../engine/random';
 import { argmax, softmax } from '../metrics';
-import { summariseRows } from './result-metrics';
+import { countTies, summariseRows } from './result-metrics';
 import type { Result, Row } from './types';
 
 /** A row of lm-evaluation-harness's `samples_<task>_<date>.jsonl`, of a multiple-choice task. */
@@ -79,6 +79,8 @@ export async function importLmEval(file: string, { bins = 10, resamples = 1000, 
       truncated: 0,
       skipped,
       invalid: 0,
+      excluded: [],
+      ties: countTies(rows),
       wall_seconds: 0,
       ...summariseRows(rows, { bins, resamples, random: Random.seed(seed).stream('bootstrap') }),
       rows,

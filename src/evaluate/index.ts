@@ -1,14 +1,35 @@
 export { openCache, ResponseCache } from './cache';
+export { answersOf, type Answers } from './answers';
 export { compareRows, type Comparison, type Difference, type Flip } from './compare';
 export { evaluate, withTemperature, type EvaluateOptions } from './evaluate';
 export { generateTexts, type Generated, type GenerateTextsOptions } from './generate-texts';
+export {
+  evaluateGeneration,
+  exactMatch,
+  generateUntil,
+  type ExactMatchOptions,
+  type GenerationRequest,
+} from './generation';
 export { groupMean, type GroupMember } from './group-means';
 export { importLmEval } from './import-lm-eval';
 export { loglikelihood, type LogLikelihood } from './loglikelihood';
-export { defineTask, type TaskSpec } from './own-task';
+export { loadGenerationTask } from './generation-tasks';
+export { defineGenerationTask, defineTask, type GenerationSpec, type TaskSpec } from './own-task';
 export { evaluateTexts, loglikelihoodRolling, type PerplexityOptions } from './perplexity';
 export { encodePair } from './prompts';
 export { readResults, readRows, writeResults, type ResultSummary } from './results';
 export { loadTask, taskNames, type TaskOptions } from './tasks';
 export { loadTexts } from './text-tasks';
-export type { Form, Metric, Normalisation, Result, Row, Scoring, Task, TextRow, TextTask } from './types';
+export type {
+  Form,
+  GenerationRow,
+  GenerationTask,
+  Metric,
+  Normalisation,
+  Result,
+  Row,
+  Scoring,
+  Task,
+  TextRow,
+  TextTask,
+} from './types';

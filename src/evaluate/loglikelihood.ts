@@ -1,4 +1,4 @@
-import { startProgress } from '../base/progress';
+import { startProgress, type Progress } from '../base/progress';
 import { lengthBuckets } from '../data';
 import { requestKey, type ResponseCache } from './cache';
 import {
@@ -27,6 +27,8 @@ export interface BatchOptions {
   batchTokens?: number;
   /** What the progress bar says. */
   label?: string;
+  /** The progress that requests are counted in, one each; a bar of their own when absent. */
+  progress?: Progress;
   /** Where answers are kept and looked up, see `openCache`. */
   cache?: ResponseCache | undefined;
 }
@@ -35,8 +37,8 @@ export interface BatchOptions {
 const MOST_COPIES = 2 ** 16;
 
 /**
- * Runs `work` on batches of similar length, longest first, and shows how many of the `texts` are done. Those that begin
- * alike come together, so that it is computed once; what all contexts begin with is computed once for all batches.
+ * Runs `work` on batches of similar length, longest first. Texts that begin alike come together, so that it is computed
+ * once; what all contexts begin with is computed once for all batches.
  * @param texts the token ids that are read: each a context and, perhaps, more
  * @param contexts the beginnings of the texts that end with a token whose prediction is wanted
  */
@@ -44,11 +46,10 @@ export function inBatches(
   model: Transformer,
   texts: readonly (readonly number[])[],
   contexts: readonly (readonly number[])[],
-  { batchTokens = 2048, label = 'scoring' }: BatchOptions,
+  { batchTokens = 2048, progress }: BatchOptions,
   work: (items: number[], prefix: Prefix | undefined) => void,
 ): void {
   if (texts.length === 0) return;
-  const progress = startProgress(label, texts.length);
   withSharedPrefix(model, contexts, (prefix) => {
     const shared = prefix?.length ?? 0;
     const trees = growTrees(
@@ -57,14 +58,12 @@ export function inBatches(
     );
     const sizes = trees.map(({ size }) => size);
     const maxRows = shared > 0 ? Math.max(1, Math.floor(MOST_COPIES / shared)) : Infinity;
-    let done = 0;
     for (const batch of lengthBuckets(sizes, { maxTokens: batchTokens, maxRows }).batches) {
       const items = batch.flatMap((t) => trees[t]!.paths.map(({ index }) => index));
       work(items, prefix);
-      progress.update((done += items.length));
+      progress?.add(items.length);
     }
   });
-  progress.stop();
 }
 
 /**
@@ -73,21 +72,25 @@ export function inBatches(
  * @param compute answers the `missing` requests, each by a call of `found`
  */
 export function recall<V>(
-  { cache, label = 'scoring', ...options }: BatchOptions,
+  { cache, label = 'scoring', progress, ...options }: BatchOptions,
   count: number,
   keyOf: (i: number) => string,
   compute: (missing: number[], found: (i: number, answer: V) => void, options: BatchOptions) => void,
 ): V[] {
+  const own = progress ? undefined : startProgress(label, count);
+  const counted = { ...options, progress: progress ?? own! };
   const all = Array.from({ length: count }, (_, i) => i);
-  if (!cache) {
-    const out = new Array<V>(count);
-    compute(all, (i, answer) => (out[i] = answer), { label, ...options });
-    return out;
+  let out = new Array<V>(count);
+  if (cache) {
+    out = cache.recall(all.map(keyOf), (missing, found) => {
+      counted.progress.add(count - missing.length, true);
+      compute(missing, found, counted);
+    });
+  } else {
+    compute(all, (i, answer) => (out[i] = answer), counted);
   }
-  return cache.recall(all.map(keyOf), (missing, found) => {
-    const known = count - missing.length;
-    compute(missing, found, { label: known > 0 ? `${label} (${known} known)` : label, ...options });
-  });
+  own?.stop();
+  return out;
 }
 
 /**

@@ -6,17 +6,20 @@ import {
   compileTemplate,
   firstOf,
   LETTERS,
+  openQuestionsOf,
   questionPrompt,
   questionsOf,
+  readOpenQuestions,
   readQuestions,
   type ChoiceQuestion,
 } from '../data';
-import type { Form, Task } from './types';
+import { exactMatch } from './generation';
+import type { Form, GenerationTask, Task } from './types';
 
 const rows = z.union([z.string().min(1), z.array(z.record(z.string(), z.unknown())).min(1)]);
 
-/** A task of one's own, as an object or a JSON file. Templates are Jinja. */
-const taskSpec = z.strictObject({
+/** What both kinds of task have. */
+const common = {
   name: z.string().min(1),
   version: z.int().default(1),
   /** The rows themselves, or a `.jsonl` file of them, seen from the JSON file. */
@@ -26,43 +29,74 @@ const taskSpec = z.strictObject({
   passage: z.string().optional(),
   topic: z.string().optional(),
   id: z.string().optional(),
+  /** Templates over question, passage and topic (and choices): what is answered, and what stands before it all. */
+  prompt: z.string().optional(),
+  description: z.string().optional(),
+  /** Rows that worked examples are drawn from; those of the task where absent. */
+  examples: rows.optional(),
+};
+
+/** A task of one's own, as an object or a JSON file. Templates are Jinja. */
+const taskSpec = z.strictObject({
+  ...common,
   /** A template for each option, or the name of a field that lists them. */
   choices: z.union([z.string().min(1), z.array(z.string()).min(2)]).default('choices'),
   answer: z.string().default('{{answer}}'),
   /** What the answer is: the option's index from 0, its letter, or its text. */
   answer_is: z.enum(['index', 'letter', 'text']).default('index'),
-  /** Templates over question, passage, topic and choices: what the options continue, and what stands before it all. */
-  prompt: z.string().optional(),
-  description: z.string().optional(),
   /** What is scored after the prompt, per option, over the same; the options where absent. */
   continuations: z.array(z.string()).min(2).optional(),
-  /** Rows that worked examples are drawn from; those of the task where absent. */
-  examples: rows.optional(),
 });
 
 export type TaskSpec = z.input<typeof taskSpec>;
 
+/** A task of one's own that is answered in the model's own words. */
+const generationSpec = z.strictObject({
+  ...common,
+  /** The name of a field that lists the right answers, or a template of the one that is. */
+  answers: z.string().min(1).default('answers'),
+  /** Texts that end an answer. */
+  until: z.array(z.string().min(1)).min(1),
+  max_new_tokens: z.int().min(1).default(64),
+  /** What an answer may differ in and still match exactly. */
+  exact_match: z
+    .strictObject({
+      ignore_case: z.boolean().optional(),
+      ignore_punctuation: z.boolean().optional(),
+      ignore_numbers: z.boolean().optional(),
+      regexes_to_ignore: z.array(z.string()).optional(),
+    })
+    .default({}),
+});
+
+export type GenerationSpec = z.input<typeof generationSpec>;
+
+interface Options {
+  /** What paths of rows start from. */
+  folder?: string;
+  limit?: number;
+  shots?: number;
+  /** What errors call it. */
+  where?: string;
+}
+
+function parse<S extends z.ZodObject>(schema: S, spec: unknown, where: string): z.output<S> {
+  const parsed = schema.safeParse(spec);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0]!;
+  const remedy = `its fields are ${Object.keys(schema.shape).join(', ')}`;
+  throw new UsageError(`${where}: ${issue.path.join('.')} ${issue.message}`.replace(':  ', ': '), { remedy });
+}
+
 /**
  * Makes a task of one's own from rows of any layout.
- * @param folder what paths of rows start from
  * @throws UsageError that names the field or template at fault; CalmError when no row can be used
  */
 export async function defineTask(
   spec: TaskSpec,
-  {
-    folder = '.',
-    limit,
-    shots = 0,
-    where = 'the task',
-  }: { folder?: string; limit?: number; shots?: number; where?: string } = {},
+  { folder = '.', limit, shots = 0, where = 'the task' }: Options = {},
 ): Promise<Task> {
-  const parsed = taskSpec.safeParse(spec);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0]!;
-    const remedy = `its fields are ${Object.keys(taskSpec.shape).join(', ')}`;
-    throw new UsageError(`${where}: ${issue.path.join('.')} ${issue.message}`.replace(':  ', ': '), { remedy });
-  }
-  const { name, version, ...own } = parsed.data;
+  const { name, version, ...own } = parse(taskSpec, spec, where);
   const template = (field: string, text: string) => compileTemplate(`${where}'s ${field}`, text);
   const convert = converter(own, template);
   const read = async (from: z.output<typeof rows>) =>
@@ -88,14 +122,74 @@ export async function defineTask(
   return task;
 }
 
-/** Reads a task of one's own from a JSON file, see `TaskSpec`. */
-export async function readTask(file: string, options: { limit?: number; shots?: number } = {}): Promise<Task> {
+/**
+ * Makes a task of one's own whose questions are answered in the model's own words.
+ * @throws UsageError that names the field or template at fault; CalmError when no row can be used
+ */
+export async function defineGenerationTask(
+  spec: GenerationSpec,
+  { folder = '.', limit, shots = 0, where = 'the task' }: Options = {},
+): Promise<GenerationTask> {
+  const { name, version, until, max_new_tokens, exact_match, ...own } = parse(generationSpec, spec, where);
+  const template = (field: string, text: string) => compileTemplate(`${where}'s ${field}`, text);
+  const question = template('question', own.question);
+  const optional = optionalFields(own, template);
+  const listed = own.answers.includes('{') ? template('answers', own.answers) : undefined;
+  const convert = (row: Record<string, unknown>) => ({
+    ...row,
+    question: question.render(row),
+    answers: listed ? [listed.render(row)] : row[own.answers],
+    ...optional(row),
+  });
+  const read = async (from: z.output<typeof rows>) =>
+    typeof from === 'string'
+      ? readOpenQuestions(path.resolve(folder, from), { convert, invalid: 'skip' })
+      : openQuestionsOf(name, from, { convert, invalid: 'skip' });
+  const { questions, skipped } = await read(own.rows);
+  const pool = shots > 0 ? await read(own.examples ?? own.rows) : undefined;
+  const prompt = own.prompt === undefined ? undefined : template('prompt', own.prompt);
+  const task: GenerationTask = {
+    name,
+    version,
+    source: typeof own.rows === 'string' ? path.resolve(folder, own.rows) : where,
+    split: 'all',
+    docs: firstOf(questions, limit),
+    skipped,
+    prompt: prompt
+      ? ({ question, passage = '', topic = '' }) => prompt.render({ question, passage, topic })
+      : questionPrompt,
+    ...(own.description !== undefined && { description: own.description }),
+    until,
+    maxNewTokens: max_new_tokens,
+    metrics: { exact_match: exactMatch(exact_match) },
+    ...(pool && { fewShot: { shots, split: own.examples ? 'examples' : 'all', pool: pool.questions } }),
+  };
+  const [first] = task.docs;
+  if (first) task.prompt(first);
+  return task;
+}
+
+/** Reads a task of one's own from a JSON file, see `TaskSpec` and `GenerationSpec`. */
+export async function readTask(file: string, options: Options = {}): Promise<Task> {
+  const spec = readSpec(file);
+  if ('until' in spec) {
+    throw new UsageError(`${file} is answered in the model's own words`, { remedy: 'use --scoring generate' });
+  }
+  return defineTask(spec as TaskSpec, { ...options, folder: path.dirname(file), where: path.basename(file) });
+}
+
+/** As `readTask`, for a task with `until`. */
+export async function readGenerationTask(file: string, options: Options = {}): Promise<GenerationTask> {
+  const spec = readSpec(file) as GenerationSpec;
+  return defineGenerationTask(spec, { ...options, folder: path.dirname(file), where: path.basename(file) });
+}
+
+function readSpec(file: string): object {
   const spec = readJson(file);
   if (typeof spec !== 'object' || spec === null || Array.isArray(spec)) {
     throw new CalmError(`${file} is not a task: it holds no JSON object`);
   }
-  const named = { name: path.parse(file).name, ...spec } as TaskSpec;
-  return defineTask(named, { ...options, folder: path.dirname(file), where: path.basename(file) });
+  return { name: path.parse(file).name, ...spec };
 }
 
 type Spec = Omit<z.output<typeof taskSpec>, 'name' | 'version'>;
@@ -106,10 +200,7 @@ function converter(spec: Spec, template: Template): (row: Record<string, unknown
   const question = template('question', spec.question);
   const answer = template('answer', spec.answer);
   const listed = typeof choices === 'string' ? undefined : choices.map((text) => template('choices', text));
-  const optional = (['passage', 'topic', 'id'] as const).flatMap((field) => {
-    const text = spec[field];
-    return text === undefined ? [] : [[field, template(field, text)] as const];
-  });
+  const optional = optionalFields(spec, template);
   return (row) => {
     const options = listed ? listed.map((one) => one.render(row)) : row[choices as string];
     const text = answer.render(row).trim();
@@ -123,9 +214,18 @@ function converter(spec: Spec, template: Template): (row: Record<string, unknown
       question: question.render(row),
       choices: Array.isArray(options) ? options.map(String) : options,
       answer: index,
-      ...Object.fromEntries(optional.map(([field, one]) => [field, one.render(row)])),
+      ...optional(row),
     };
   };
+}
+
+/** Those of a row's fields that have templates of their own. */
+function optionalFields(spec: Pick<Spec, 'passage' | 'topic' | 'id'>, template: Template) {
+  const fields = (['passage', 'topic', 'id'] as const).flatMap((field) => {
+    const text = spec[field];
+    return text === undefined ? [] : [[field, template(field, text)] as const];
+  });
+  return (row: Record<string, unknown>) => Object.fromEntries(fields.map(([field, one]) => [field, one.render(row)]));
 }
 
 function formOf(spec: Spec, template: Template): Form {

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import { UsageError } from '../base/errors';
+import { shortHash } from '../base/hash';
 import { Random } from '../engine/random';
 import { bootstrapInterval } from '../metrics';
 import type { LanguageModel } from '../pretrained';
@@ -67,13 +67,17 @@ export function evaluateTexts(
   const all = task.docs.map(({ id, text, counted = text }, i): TextRow => ({
     task: task.name,
     doc_id: id,
-    doc_hash: createHash('sha256').update(text).digest('hex').slice(0, 16),
+    doc_hash: shortHash(text),
     logprob: scored[i]!.logProb,
     tokens: scored[i]!.tokens,
     words: counted.split(/\s+/).length,
     bytes: Buffer.byteLength(counted),
   }));
-  const rows = all.filter(({ logprob, tokens }) => tokens > 0 && Number.isFinite(logprob));
+  const isScored = ({ logprob, tokens }: TextRow) => tokens > 0 && Number.isFinite(logprob);
+  const rows = all.filter(isScored);
+  const excluded = all
+    .filter((row) => !isScored(row))
+    .map(({ doc_id, tokens }) => ({ doc_id, reason: tokens > 0 ? 'its score is not a number' : 'it has no tokens' }));
   if (rows.length === 0) throw new UsageError(`the task ${task.name} has no text that can be scored`);
   const state = Random.seed(seed).stream('bootstrap').state;
   const metric = (of: (logprob: number, rows: readonly TextRow[]) => number): Metric => {
@@ -92,7 +96,9 @@ export function evaluateTexts(
     n: rows.length,
     truncated: 0,
     skipped: task.skipped.length,
-    invalid: all.length - rows.length,
+    invalid: excluded.length,
+    excluded,
+    ties: 0,
     wall_seconds: (performance.now() - started) / 1000,
     metrics: {
       word_perplexity: metric((logprob, of) => Math.exp(-logprob / sum(of, 'words'))),

@@ -1,6 +1,6 @@
 import { codeVersion } from '../base/version';
 import type { LanguageModel } from '../pretrained';
-import type { Result, Task, TextTask } from './types';
+import type { Result, Task } from './types';
 
 type Provenance = Pick<
   Result,
@@ -18,7 +18,11 @@ type Provenance = Pick<
 >;
 
 /** What a result says of where it came from. */
-export function provenance(model: LanguageModel, task: Task | TextTask, seed: number): Provenance {
+export function provenance(
+  model: LanguageModel,
+  task: Pick<Task, 'name' | 'version' | 'source' | 'split'>,
+  seed: number,
+): Provenance {
   const { kind, version, gpu } = model.engine;
   return {
     task: task.name,

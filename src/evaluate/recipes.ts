@@ -57,6 +57,7 @@ A: The 1992 Olympics were held in Barcelona, Spain.`;
  * the options are scored as texts.
  */
 export const RECIPES: Readonly<Record<string, Recipe>> = {
+  mcqa: { version: 1, splits: ['test', 'validation', 'train'], prompt: questionPrompt },
   starter: { version: 1, splits: ['test', 'validation', 'train'], prompt: questionPrompt },
   arc_easy: { version: 1, splits: ['test', 'train'], prompt: questionPrompt },
   arc_challenge: { version: 1, splits: ['test', 'dev', 'train'], prompt: questionPrompt },

@@ -17,7 +17,7 @@ interface Item {
 const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
 
 /** Standard error of a mean, with n - 1; null for a single value or an infinite one. */
-function standardError(values: readonly number[]): number | null {
+export function standardError(values: readonly number[]): number | null {
   if (values.length < 2) return null;
   const m = mean(values);
   const error = Math.sqrt(values.reduce((sum, v) => sum + (v - m) ** 2, 0) / (values.length - 1) / values.length);
@@ -125,4 +125,12 @@ export function summariseTopics(
   if (hits.size < 2) return undefined;
   const topics = [...hits].map(([topic, of]) => ({ topic, n: of.length, value: mean(of), stderr: standardError(of) }));
   return { topics, mean: { ...groupMean(topics, { weighted: false }), interval: null, higher_is_better: true } };
+}
+
+/** Items with two highest scores alike. */
+export function countTies(rows: readonly Row[]): number {
+  return rows.filter(({ logprobs }) => {
+    const [first, second] = [...logprobs].sort((a, b) => b - a);
+    return first === second;
+  }).length;
 }

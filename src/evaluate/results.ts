@@ -3,7 +3,7 @@ import * as path from 'node:path';
 import { z } from 'zod';
 import { CalmError } from '../base/errors';
 import { AtomicFile, readJson, readJsonl, toJson } from '../base/files';
-import type { Result, Row, TextRow } from './types';
+import type { GenerationRow, Result, Row, TextRow } from './types';
 
 const number = z.preprocess(
   (v) => (v === 'NaN' || v === 'Infinity' || v === '-Infinity' ? Number(v) : v),
@@ -29,7 +29,7 @@ const schema = z.object({
       task_version: z.number(),
       source: z.string(),
       split: z.string(),
-      scoring: z.enum(['letter', 'cloze', 'continuation', 'rolling']),
+      scoring: z.enum(['letter', 'cloze', 'continuation', 'rolling', 'generate']),
       normalisation: z.enum(['none', 'token', 'byte']),
       shots: z.number().default(0), // absent in the results of versions without examples
       chat: z.enum(['single', 'multiturn']).optional(),
@@ -47,6 +47,8 @@ const schema = z.object({
       truncated: z.number(),
       skipped: z.number(),
       invalid: z.number(),
+      excluded: z.array(z.object({ doc_id: z.string(), reason: z.string() })).default([]),
+      ties: z.number().default(0),
       wall_seconds: z.number(),
       metrics: z.record(z.string(), metric),
       topics: z
@@ -66,7 +68,7 @@ export type ResultSummary = Omit<Result, 'rows'>;
  * folder. Both appear whole or not at all.
  * @throws CalmError when they cannot be written
  */
-export function writeResults(folder: string, results: readonly (Result | Result<TextRow>)[]): void {
+export function writeResults(folder: string, results: readonly Result<Row | TextRow | GenerationRow>[]): void {
   const rows = new AtomicFile(path.join(folder, 'rows.jsonl'));
   let summary: AtomicFile | undefined;
   try {

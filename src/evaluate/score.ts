@@ -1,5 +1,7 @@
-import { createHash } from 'node:crypto';
-import { lastLogits } from '../model';
+import { UsageError } from '../base/errors';
+import { shortHash } from '../base/hash';
+import { startProgress } from '../base/progress';
+import { lastLogits, type ScoreRequest } from '../model';
 import { logSoftmax } from '../metrics';
 import { renderMessages, type LanguageModel } from '../pretrained';
 import { requestKey, type ResponseCache } from './cache';
@@ -25,8 +27,10 @@ export interface ScoreOptions {
   cache?: ResponseCache | undefined;
 }
 
-/** The scores of one item's options. */
-export interface Scored {
+/** The scores of one item's options, or why it has none. */
+export type Scored = OptionScores | { excluded: string };
+
+export interface OptionScores {
   /** Per option; see `Row.logprobs`. */
   logprobs: number[];
   /** Per option, before any normalisation. */
@@ -36,6 +40,9 @@ export interface Scored {
   /** Where continuations were scored: their texts, and whether each is the model's first choice. */
   continuations?: { texts: string[]; greedy: boolean[] };
 }
+
+/** Questions whose tokens are held at once, so that memory does not grow with their number. */
+export const QUESTIONS_AT_ONCE = 1000;
 
 /**
  * Scores every question of a task, in the order of its docs, after its examples. Progress with an ETA is shown.
@@ -47,18 +54,24 @@ export function scoreTask(
   examples: readonly (readonly ChoiceQuestion[])[],
   options: ScoreOptions,
 ): Scored[] {
-  const { batchTokens, cache } = options;
-  const batching = { batchTokens, cache, label: `${task.name} by ${options.scoring}` };
-  return options.scoring === 'letter'
-    ? scoreLetters(model, task, examples, options, batching)
-    : scoreContinuations(model, task, examples, options, batching);
+  const { scoring, batchTokens, cache } = options;
+  const requestsOf = ({ choices }: ChoiceQuestion) => (scoring === 'letter' ? 1 : choices.length);
+  const requests = task.docs.reduce((sum, doc) => sum + requestsOf(doc), 0);
+  const progress = startProgress(`${task.name} by ${scoring}`, requests);
+  const score = scoring === 'letter' ? scoreLetters : scoreContinuations;
+  const scored: Scored[] = [];
+  for (let from = 0; from < task.docs.length; from += QUESTIONS_AT_ONCE) {
+    const [mine, before] = [task.docs, examples].map((all) => all.slice(from, from + QUESTIONS_AT_ONCE)) as [
+      ChoiceQuestion[],
+      ChoiceQuestion[][],
+    ];
+    scored.push(...score(model, { ...task, docs: mine }, before, options, { batchTokens, cache, progress }));
+  }
+  progress.stop();
+  return scored;
 }
 
 type Examples = readonly (readonly ChoiceQuestion[])[];
-
-function hash(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 16);
-}
 
 function scoreLetters(
   model: LanguageModel,
@@ -87,14 +100,15 @@ function scoreLetters(
       });
     });
   });
-  return items.map(({ prompt, truncated }, i) => {
+  return items.map(({ prompt, truncated }, i): Scored => {
     const mine = logprobs[i]!;
-    return { logprobs: mine, raw: mine, promptHash: hash(prompt), truncated };
+    if (mine.some(Number.isNaN)) return { excluded: 'a score is not a number' };
+    return { logprobs: mine, raw: mine, promptHash: shortHash(prompt), truncated };
   });
 }
 
 /** The whole text of a prompt after its description and examples, as plain text or a conversation. */
-function assemble(
+export function assemble(
   model: Pick<LanguageModel, 'tokenizer'>,
   { scoring, chat, system = '' }: Pick<ScoreOptions, 'scoring' | 'chat' | 'system'>,
   description: string,
@@ -161,13 +175,32 @@ function scoreContinuations(
   options: ScoreOptions,
   batching: BatchOptions,
 ): Scored[] {
-  const items = task.docs.map((doc, i) => continuationRequests(model, task, doc, examples[i]!, options));
-  const requests = items.flat().map(({ context, continuation }) => encodePair(model.tokenizer, context, continuation));
-  const found = loglikelihood(model, requests, batching);
+  const items = task.docs.map((doc, i): Encoded => {
+    const asked = continuationRequests(model, task, doc, examples[i]!, options);
+    try {
+      return {
+        asked,
+        requests: asked.map(({ context, continuation }) => encodePair(model.tokenizer, context, continuation)),
+      };
+    } catch (error) {
+      if (error instanceof UsageError) return { asked, requests: [], excluded: error.message };
+      throw error;
+    }
+  });
+  const found = loglikelihood(
+    model,
+    items.flatMap(({ requests }) => requests),
+    batching,
+  );
   let next = 0;
-  return items.map((item) => {
-    const mine = item.map(() => found[next++]!);
-    const texts = item.map(({ text }) => text);
+  return items.map(({ asked, requests, excluded }): Scored => {
+    if (excluded !== undefined) return { excluded };
+    const mine = requests.map(() => found[next++]!);
+    if (mine.some(({ logProb }) => logProb === -Infinity)) {
+      return { excluded: `an option by itself exceeds the model's ${model.config.maxPositions} tokens` };
+    }
+    if (mine.some(({ logProb }) => Number.isNaN(logProb))) return { excluded: 'a score is not a number' };
+    const texts = asked.map(({ text }) => text);
     const divisor = (k: number) => {
       if (options.normalisation === 'token') return mine[k]!.tokenLogProbs.length;
       return options.normalisation === 'byte' ? Buffer.byteLength(texts[k]!) : 1;
@@ -175,9 +208,15 @@ function scoreContinuations(
     return {
       logprobs: mine.map(({ logProb }, k) => logProb / divisor(k)),
       raw: mine.map(({ logProb }) => logProb),
-      promptHash: hash([...new Set(item.map(({ context }) => context))].join('\n')),
+      promptHash: shortHash([...new Set(asked.map(({ context }) => context))].join('\n')),
       truncated: Math.max(...mine.map(({ truncated }) => truncated)),
       continuations: { texts, greedy: mine.map(({ isGreedy }) => isGreedy) },
     };
   });
+}
+
+interface Encoded {
+  asked: ReturnType<typeof continuationRequests>;
+  requests: ScoreRequest[];
+  excluded?: string;
 }

@@ -5,6 +5,7 @@ import { pick, unknownName } from '../base/pick';
 import { cacheFolder, PACKAGE_ROOT } from '../base/presets';
 import { firstOf, readQuestions } from '../data';
 import { poolSplit } from './few-shot';
+import { loadMixture } from './mixture-task';
 import { readTask } from './own-task';
 import { OWN, RECIPES, type Recipe } from './recipes';
 import type { Task } from './types';
@@ -28,16 +29,20 @@ export function taskNames(): string[] {
 }
 
 /**
- * Loads a multiple-choice task: `starter`, a benchmark or a folder of your own under `data`, one `.jsonl` file, or a
- * `.json` file that describes one (see `defineTask`).
+ * Loads a multiple-choice task: `starter`, a benchmark, `mcqa` (the paper's mixture of four of them) or a folder of your
+ * own under `data`, one `.jsonl` file, or a `.json` file that describes one (see `defineTask`).
  * Rows that cannot be used (say, two equal options) are counted in `skipped`, never dropped silently.
  * @throws UsageError for an unknown name (the nearest are suggested), a missing folder or split
  */
-export async function loadTask(name: string, { data, split, limit, shots = 0 }: TaskOptions = {}): Promise<Task> {
+export async function loadTask(name: string, options: TaskOptions = {}): Promise<Task> {
+  const { data, split, limit, shots = 0 } = options;
   if (!Number.isSafeInteger(shots) || shots < 0) throw new UsageError(`shots is ${shots}, not a number of examples`);
+  if (name === 'mcqa' && !(data !== undefined && fs.existsSync(path.join(data, name)))) {
+    return loadMixture(options);
+  }
   if (name.endsWith('.json') && split === undefined)
     return readTask(name, { shots, ...(limit !== undefined && { limit }) });
-  const { task, recipe, ...found } = findTask(name, data, split);
+  const { task, recipe, ...found } = findTask(name, data, split, CHOICES);
   const { convert, version, prompt, continuations, description, harness, firstOfTopic = false } = recipe;
   const reading = { invalid: 'skip', ...(convert && { convert }) } as const;
   const share = limit !== undefined && limit > 0 && limit < 1;
@@ -64,21 +69,41 @@ interface Split {
   split: string;
 }
 
-interface Found extends Split {
-  task: string;
-  recipe: Recipe;
+interface Rows extends Split {
   /** Where examples come from. */
   pool: Split;
 }
 
+interface Found<R> extends Rows {
+  task: string;
+  recipe: R;
+}
+
+/** What is known of the tasks of one kind, where a `Recipe` says how to read their rows. */
+export interface Kind<R extends Pick<Recipe, 'splits' | 'folder'>> {
+  recipes: Readonly<Record<string, R>>;
+  /** For a user's own folder. */
+  own: R;
+  /** The folder of starter questions. */
+  starter: string;
+}
+
+export const CHOICES: Kind<Recipe> = { recipes: RECIPES, own: OWN, starter: 'mcq' };
+
 /** Where the rows of a task are, see `loadTask`. */
-export function findTask(name: string, data: string | undefined, split: string | undefined): Found {
-  if (/\.jsonl?$/.test(name)) return single(name, path.basename(name, '.jsonl'), split);
-  const starter = path.join(PACKAGE_ROOT, 'datasets', 'starter', 'mcq');
+export function findTask<R extends Pick<Recipe, 'splits' | 'folder'>>(
+  name: string,
+  data: string | undefined,
+  split: string | undefined,
+  kind: Kind<R>,
+): Found<R> {
+  const recipe = (Object.hasOwn(kind.recipes, name) && kind.recipes[name]) || kind.own;
+  const file = (at: string, task: string) => ({ ...single(at, split), task, recipe });
+  if (/\.jsonl?$/.test(name)) return file(name, path.basename(name, '.jsonl'));
   if (data === undefined && name !== 'starter') {
-    const { folder = name } = pick('task', name, RECIPES);
+    const { folder = name } = pick('task', name, kind.recipes);
     const fetched = path.join(cacheFolder(), 'data');
-    if (fs.existsSync(path.join(fetched, folder))) return findTask(name, fetched, split);
+    if (fs.existsSync(path.join(fetched, folder))) return findTask(name, fetched, split, kind);
     throw new UsageError(`the task ${name} needs its rows`, {
       remedy: `name the folder that holds ${name}/ with --data DIR (calm fetch ${name} downloads it)`,
     });
@@ -88,37 +113,41 @@ export function findTask(name: string, data: string | undefined, split: string |
     if (!fs.existsSync(data))
       throw new UsageError(`the data folder ${data} does not exist`, { remedy: 'check --data' });
     if (!isFolder(data)) throw new UsageError(`${data} is not a folder`, { remedy: 'check --data' });
-    const folder = path.join(data, recipeOf(name).folder ?? name);
-    if (isFolder(folder)) return ofFolder(folder, name, split);
-    if (fs.existsSync(`${folder}.jsonl`)) return single(`${folder}.jsonl`, name, split);
+    const folder = path.join(data, recipe.folder ?? name);
+    if (isFolder(folder)) return { ...ofFolder(folder, name, split, recipe), task: name, recipe };
+    if (fs.existsSync(`${folder}.jsonl`)) return file(`${folder}.jsonl`, name);
     const here = fs.readdirSync(data).map((entry) => entry.replace(/\.jsonl$/, ''));
-    if (name !== 'starter') throw unknownName(`task of ${data}`, name, [...new Set([...here, 'starter'])]);
+    if (name !== 'starter') {
+      const unknown = unknownName(`task of ${data}`, name, [...new Set([...here, 'starter'])]);
+      if (!Object.hasOwn(kind.recipes, name)) throw unknown;
+      throw new UsageError(unknown.message, {
+        remedy: `${unknown.remedy}; calm fetch ${name} --data ${data} downloads its rows`,
+      });
+    }
   }
-  return ofFolder(starter, name, split);
+  const starter = path.join(PACKAGE_ROOT, 'datasets', 'starter', kind.starter);
+  return { ...ofFolder(starter, name, split, recipe), task: name, recipe };
 }
 
-const recipeOf = (task: string) => (Object.hasOwn(RECIPES, task) && RECIPES[task]) || OWN;
-
 /** A task that is one file, without splits. */
-function single(file: string, task: string, split: string | undefined): Found {
+function single(file: string, split: string | undefined): Rows {
   if (split !== undefined) {
     throw new UsageError(`${file} is one file, without a split "${split}"`, { remedy: 'leave the split out' });
   }
   const all = { file, split: 'all' };
-  return { ...all, task, recipe: recipeOf(task), pool: all };
+  return { ...all, pool: all };
 }
 
 /** A task that is a folder with a file for each split. */
-function ofFolder(folder: string, task: string, split: string | undefined): Found {
+function ofFolder(folder: string, task: string, split: string | undefined, { splits }: Pick<Recipe, 'splits'>): Rows {
   const there = fs
     .readdirSync(folder)
     .filter((f) => f.endsWith('.jsonl'))
     .map((f) => f.replace(/\.jsonl$/, ''))
     .sort();
-  const recipe = recipeOf(task);
-  const chosen = split ?? [...recipe.splits, ...OWN.splits].find((s) => there.includes(s)) ?? there[0];
+  const chosen = split ?? [...splits, ...OWN.splits].find((s) => there.includes(s)) ?? there[0];
   if (chosen === undefined) throw new UsageError(`${folder} has no .jsonl files`);
   if (!there.includes(chosen)) throw unknownName(`split of ${task}`, chosen, there);
   const of = (name: string): Split => ({ file: path.join(folder, `${name}.jsonl`), split: name });
-  return { ...of(chosen), task, recipe, pool: of(poolSplit(there, chosen)) };
+  return { ...of(chosen), pool: of(poolSplit(there, chosen)) };
 }

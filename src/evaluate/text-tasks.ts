@@ -3,7 +3,7 @@ import * as path from 'node:path';
 import { CalmError } from '../base/errors';
 import { fileError, readJsonl } from '../base/files';
 import { firstOf } from '../data';
-import { findTask, type TaskOptions } from './tasks';
+import { CHOICES, findTask, type TaskOptions } from './tasks';
 import type { TextTask } from './types';
 
 /**
@@ -24,7 +24,7 @@ export async function loadTexts(
     const docs = [{ id: base, text }];
     return { name: base, version: 1, source: name, split: 'all', docs, skipped: [] };
   }
-  const { task, file, split: found } = findTask(name, data, split);
+  const { task, file, split: found } = findTask(name, data, split, CHOICES);
   const docs: TextTask['docs'][number][] = [];
   const skipped: { line: number; reason: string }[] = [];
   for await (const { value, line } of readJsonl(file)) {

@@ -1,5 +1,5 @@
 import type { BinRow } from '../metrics';
-import type { ChoiceQuestion } from '../data';
+import type { ChoiceQuestion, OpenQuestion } from '../data';
 
 /**
  * How an answer is read off the model.
@@ -13,12 +13,12 @@ export type Scoring = 'letter' | 'cloze' | 'continuation';
 export type Normalisation = 'none' | 'token' | 'byte';
 
 /** Worked examples that stand before each question. */
-export interface FewShot {
+export interface FewShot<Q = ChoiceQuestion> {
   /** How many. */
   shots: number;
   /** The split they are drawn from. */
   split: string;
-  pool: readonly ChoiceQuestion[];
+  pool: readonly Q[];
   /** Whether they are the pool's first ones of the item's own topic, as is the custom with MMLU, and not drawn. */
   firstOfTopic?: boolean;
 }
@@ -47,6 +47,35 @@ export interface Task extends Form {
   harness?: Form;
   /** Where the worked examples before each question come from; none when absent. */
   fewShot?: FewShot;
+}
+
+/** Questions that are answered in the model's own words. */
+export interface GenerationTask extends Pick<Task, 'name' | 'version' | 'source' | 'split' | 'skipped'> {
+  /** Each with the answers that are right. */
+  docs: readonly OpenQuestion[];
+  prompt: (doc: OpenQuestion) => string;
+  /** What stands before the examples and the prompt. */
+  description?: string;
+  /** Texts that end an answer; they are not part of it. */
+  until: readonly string[];
+  maxNewTokens: number;
+  /** What an answer (white space at its ends aside) is worth, by name; their means are reported. `exact_match` when absent. */
+  metrics?: Readonly<Record<string, (answer: string, doc: OpenQuestion) => number>>;
+  fewShot?: FewShot<OpenQuestion>;
+}
+
+/** One item's answer in the model's own words. */
+export interface GenerationRow {
+  task: string;
+  doc_id: string;
+  doc_hash: string;
+  prompt_hash: string;
+  answer: string;
+  /** By metric. */
+  scores: Record<string, number>;
+  /** Tokens generated. */
+  tokens: number;
+  truncated: number;
 }
 
 /** Documents whose perplexity is measured. */
@@ -106,8 +135,8 @@ export interface Result<R = Row> {
   task_version: number;
   source: string;
   split: string;
-  /** `rolling`: every token of a text, for its perplexity. */
-  scoring: Scoring | 'rolling';
+  /** `rolling`: every token of a text, for its perplexity; `generate`: answers in the model's own words. */
+  scoring: Scoring | 'rolling' | 'generate';
   normalisation: Normalisation;
   /** Worked examples before each question. */
   shots: number;
@@ -129,8 +158,11 @@ export interface Result<R = Row> {
   n: number;
   truncated: number;
   skipped: number;
-  /** Items whose score was not a number: left out of every metric. */
+  /** Items without a score, which are left out of every metric: how many, and which and why. */
   invalid: number;
+  excluded: { doc_id: string; reason: string }[];
+  /** Items with two highest scores alike; the first of them is the prediction. */
+  ties: number;
   wall_seconds: number;
   metrics: Record<string, Metric>;
   /** Where the items have topics (MMLU's subjects): each with its accuracy; `accuracy_by_topic` is their plain mean. */

@@ -16,6 +16,8 @@ export interface GenerateOptions {
   random?: readonly Random[];
   /** Tokens that end a sequence; they are not part of the result. */
   stop?: ReadonlySet<number>;
+  /** Whether a prompt's new tokens are enough. */
+  isDone?: (prompt: number, ids: readonly number[]) => boolean;
 }
 
 /**
@@ -29,7 +31,7 @@ export function generate(
   options: GenerateOptions,
   onStep: (done: number) => void = () => undefined,
 ): number[][] {
-  const { maxNewTokens, stop = new Set<number>() } = options;
+  const { maxNewTokens, stop = new Set<number>(), isDone = () => false } = options;
   const out = prompts.map((): number[] => []);
   const running = prompts.map(() => true);
   let inputs: readonly (readonly number[])[] = prompts;
@@ -53,7 +55,9 @@ export function generate(
       }
       next.forEach((id, row) => {
         if (stop.has(id)) running[row] = false;
-        if (running[row]) out[row]!.push(id);
+        if (!running[row]) return;
+        out[row]!.push(id);
+        if (isDone(row, out[row]!)) running[row] = false;
       });
       inputs = next.map((id) => [id]);
       onStep(step + 1);

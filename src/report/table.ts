@@ -25,6 +25,7 @@ const METRICS: Record<string, Column> = {
 
 /** Shown where a result has them. */
 const MORE_METRICS: Record<string, Column> = {
+  exact_match: { header: 'Exact match (%)', better: 'higher', number: percent },
   acc_norm: { header: 'acc_norm (%)', better: 'higher', number: percent },
   word_perplexity: { header: 'Word perplexity', better: 'lower', number: two },
   byte_perplexity: { header: 'Byte perplexity', better: 'lower', number: four },

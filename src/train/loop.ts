@@ -1,9 +1,9 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { createHash } from 'node:crypto';
 import { CalmError, UsageError } from '../base/errors';
 import { fileError, makeFolder, readJson, toJson, writeFile } from '../base/files';
 import { startProgress } from '../base/progress';
+import { shortHash } from '../base/hash';
 import { tf } from '../engine/backend';
 import { dispose, leaves, map, type Tree } from '../engine/tree';
 import { readCheckpoint, writeCheckpoint } from './checkpoint';
@@ -82,7 +82,7 @@ export interface LogEntry {
  */
 export function runMethod(method: Method, options: RunOptions = {}): { variables: Variables; log: LogEntry[] } {
   const { out, resume = false, checkpointSeconds = 60 } = options;
-  const identity = createHash('sha256').update(toJson(method.identity)).digest('hex').slice(0, 16);
+  const identity = shortHash(toJson(method.identity));
   const run = new Run(out, identity, method, resume);
   let { variables, moments } = run.restore(method);
   const progress = startProgress(`training ${String(method.identity['method'])}`, method.steps * method.passes);

@@ -46,6 +46,16 @@ describe('startProgress where stderr is not a terminal', () => {
     ]);
   });
 
+  it('counts what is added, and expects no more of what cost nothing', () => {
+    const progress = startProgress('scoring', 100);
+    progress.add(60, true);
+    for (let done = 1; done <= 10; done++) {
+      vi.advanceTimersByTime(1000);
+      progress.add(1);
+    }
+    expect(written).toEqual(['scoring 70/100, 0:10, 60 known, 0:30 left\n']);
+  });
+
   it('says nothing of the time left before anything is done', () => {
     const progress = startProgress('loading', 3);
     vi.advanceTimersByTime(10_000);

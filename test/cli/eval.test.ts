@@ -105,12 +105,41 @@ describe('calm eval', () => {
     );
   });
 
+  it('takes answers in the model’s own words', async () => {
+    write('data/open/test.jsonl', [
+      { question: 'Who?', answers: ['Ada', 'Lovelace'] },
+      { question: 'Where?', answers: ['here'] },
+      { question: 'When?' },
+    ]);
+    write('words.json', [{ name: 'words', rows: 'data/open/test.jsonl', until: ['e'], max_new_tokens: 5 }]);
+    const { code, stdout } = await calm(...evaluate(`open,${at('words.json')}`, 'open', '--scoring', 'generate'));
+    expect(code).toBe(0);
+    expect(stdout).toContain('| tiny | open | generate | uncalibrated | 2 | 0.0 [0.0, 0.0] |');
+    expect(stdout).toContain('open: 1 rows of the file are not usable questions and were left out');
+    const [open, words] = results('open').results;
+    expect(open).toMatchObject({ scoring: 'generate', n: 2, skipped: 1, metrics: { exact_match: { value: 0 } } });
+    expect(words).toMatchObject({ task: 'words', n: 2 });
+    const rows = readJsonl<{ task: string; answer: string; scores: object; tokens: number }>(at('open/rows.jsonl'));
+    expect(rows).toHaveLength(4);
+    for (const { task, answer, scores, tokens } of rows) {
+      expect(scores).toEqual({ exact_match: 0 });
+      if (task === 'words') expect([answer.includes('e'), tokens <= 5]).toEqual([false, true]);
+    }
+    const refused = (...more: string[]) => failure(2, ...evaluate('open', 'refused', '--scoring', 'generate', ...more));
+    expect(await refused('--normalisation', 'byte')).toContain('--normalisation is of cloze and continuation scores');
+    expect(await refused('--calibration', at('words.json'))).toContain(
+      'a temperature changes nothing of greedy answers',
+    );
+    const asChoices = failure(2, ...evaluate(at('words.json'), 'refused'));
+    expect(await asChoices).toContain("words.json is answered in the model's own words; use --scoring generate");
+  });
+
   it('keeps answers, and looks them up the next time', async () => {
     const kept = ['--cache', at('answers')];
     await calmJson(...evaluate('mine', 'first', '--limit', '5', ...kept));
     const { stderr } = await calm(...evaluate('mine', 'again', ...kept));
-    expect(stderr).toContain('mine by letter (5 known) 3/3');
-    expect((await calm(...evaluate('mine', 'again', ...kept))).stderr).not.toContain('mine by letter');
+    expect(stderr).toMatch(/mine by letter 8\/8, 0:0\d, 5 known\n/);
+    expect((await calm(...evaluate('mine', 'again', ...kept))).stderr).toMatch(/8\/8, 0:0\d, 8 known\n/);
     await calmJson(...evaluate('mine', 'without'));
     const [again, without] = ['again', 'without'].map((run) =>
       readJsonl<{ prediction: number }>(at(`${run}/rows.jsonl`)),
@@ -147,7 +176,7 @@ describe('calm eval', () => {
     ['two files of one name', [`${at('data/other.jsonl')},other`], 2, 'two tasks are called other'],
     ['an unknown task', ['mined'], 2, 'did you mean mine?'],
     ['an unknown split', ['mine', '--split', 'trian'], 2, 'unknown split of mine "trian"; did you mean train?'],
-    ['an unknown scoring', ['mine', '--scoring', 'letters'], 2, 'Expected one of letter, cloze, continuation, rolling.'],
+    ['an unknown scoring', ['mine', '--scoring', 'letters'], 2, 'Expected one of letter, cloze, continuation, generate, rolling.'],
     ['no questions at all', ['mine', '--limit', '0'], 2, 'Expected a positive integer, or a share'],
     ['a negative number of shots', ['mine', '--shots', '-1'], 2, 'Expected an integer of at least 0'],
     ['a data folder that does not exist', ['mine', '--data', at('absent')], 2, 'does not exist; check --data'],
@@ -180,7 +209,7 @@ describe('calm eval', () => {
     expect(json.results[0]).toMatchObject({ n: 1, truncated: 1 });
     expect((await calm(...evaluate(long, 'long'))).stdout).toContain('the prompts of 1 questions were cut');
     const line = await failure(1, ...evaluate(long, 'long', '--truncation', 'error'));
-    expect(line).toContain("1 prompts of long exceed the model's 512 tokens");
+    expect(line).toContain("1 prompts of long (q0) exceed the model's 512 tokens");
   });
 
   it('refuses an output that cannot be before it asks anything, and keeps what is there', async () => {

@@ -53,6 +53,11 @@ describe('calm fetch', () => {
     expect(fs.existsSync(file)).toBe(true);
   });
 
+  it('fetches what mcqa is drawn from', async () => {
+    const line = await failure(1, 'fetch', 'mcqa', 'arc_challenge', '--data', at('mcqa'));
+    expect(line).toContain('allenai/ai2_arc/parquet/ARC-Challenge/train does not exist (404)');
+  });
+
   it('refuses names before it fetches any', async () => {
     const fetch = ['fetch', 'piqa', '--data', at('none')];
     expect(await failure(2, ...fetch, 'hellswag')).toBe('unknown benchmark "hellswag"; did you mean hellaswag?');

@@ -208,7 +208,7 @@ describe('evaluate', () => {
       expect([result.n, result.truncated, result.invalid]).toEqual([2, 1, 0]);
       expect(result.rows.map((row) => row.truncated > 0)).toEqual([false, true]);
       await expect(evaluate(short, task(docs), { ...QUICK, scoring, truncation: 'error' })).rejects.toThrow(
-        "1 prompts of mine exceed the model's 64 tokens",
+        "1 prompts of mine (long) exceed the model's 64 tokens",
       );
       await evaluate(short, task([DOCS[0]!]), { ...QUICK, scoring, truncation: 'error' });
     }
@@ -218,9 +218,40 @@ describe('evaluate', () => {
     const long = { ...DOCS[0]!, id: 'long', choices: ['short', 'y'.repeat(100)] };
     const result = await evaluate(short, task([DOCS[0]!, long]), { ...QUICK, scoring: 'cloze' });
     expect([result.n, result.invalid, result.rows.length]).toEqual([1, 1, 1]);
+    expect(result.excluded).toEqual([{ doc_id: 'long', reason: "an option by itself exceeds the model's 64 tokens" }]);
     const alone = evaluate(short, task([long]), { ...QUICK, scoring: 'cloze' });
-    await expect(alone).rejects.toThrow('no score of the task mine is a finite number');
+    await expect(alone).rejects.toThrow('no question of the task mine has a score: an option by itself exceeds');
     await expect(alone).rejects.not.toThrow(UsageError);
+  });
+
+  it('names a question without a score, leaves it out, and asks the others', async () => {
+    const continuations = (doc: ChoiceQuestion) => (doc.id === 'q1' ? doc.choices.map(() => '') : doc.choices);
+    const result = await evaluate(model, task(DOCS, { harness: { prompt: () => 'x', continuations } }), {
+      ...QUICK,
+      scoring: 'continuation',
+      chat: true, // there no blank stands before an option, and nothing is left to score
+    });
+    expect(result.excluded).toEqual([{ doc_id: 'q1', reason: 'an empty continuation cannot be scored' }]);
+    expect([result.n, result.invalid]).toEqual([DOCS.length - 1, 1]);
+    expect(result.rows.map((row) => row.doc_id)).toEqual(DOCS.map(({ id }) => id).filter((id) => id !== 'q1'));
+  });
+
+  it('E-19: counts the questions whose two highest scores are alike', async () => {
+    // The same prompt and the same continuation for each option: no score is above another.
+    const harness = { prompt: () => 'x', continuations: (doc: ChoiceQuestion) => doc.choices.map(() => 'same') };
+    const tied = await evaluate(model, task(DOCS, { harness }), { ...QUICK, scoring: 'continuation' });
+    expect(tied.ties).toBe(DOCS.length);
+    expect(tied.rows.every(({ prediction }) => prediction === 0)).toBe(true);
+    expect((await evaluate(model, task(), { ...QUICK, scoring: 'cloze' })).ties).toBe(0);
+  });
+
+  it('gives the same rows in however many parts the questions are taken', async () => {
+    const many = Array.from({ length: 2500 }, (_, i) => ({ ...DOCS[i % 2]!, id: `m${i}`, question: `${i % 7}?` }));
+    for (const scoring of ['letter', 'cloze'] as const) {
+      const { rows } = await evaluate(model, task(many), { ...QUICK, scoring });
+      expect(rows.map(({ doc_id }) => doc_id)).toEqual(many.map(({ id }) => id));
+      rows.forEach(({ logprobs }, i) => close(logprobs, rows[i % 14]!.logprobs, 1e-5));
+    }
   });
 
   it('counts rows of the file that cannot be used', async () => {

@@ -104,6 +104,7 @@ describe('loadTask', () => {
     ['starter', { split: 'tests' }, 'unknown split of starter "tests"; did you mean test?'],
     ['ow', { data }, `unknown task of ${data} "ow"; did you mean own?`],
     ['arc_easy', { data }, `unknown task of ${data} "arc_easy"; there are: `],
+    ['arc_easy', { data }, `; calm fetch arc_easy --data ${data} downloads its rows`],
     ['single.jsonl/x', { data }, `unknown task of ${data} "single.jsonl/x"`],
     ['constructor', { data }, `unknown task of ${data} "constructor"`],
     ['own', { data: path.join(data, 'absent') }, 'does not exist; check --data'],

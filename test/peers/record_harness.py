@@ -142,8 +142,20 @@ def main():
         **{m.split(",")[0]: v for m, v in res["results"]["wikitext"].items() if isinstance(v, float)},
         "docs": [{"text": s["arguments"][0][0], "logprob": s["filtered_resps"][0]} for s in docs],
     }
+    lm._max_length = None
+    res = simple_evaluate(
+        model=lm,
+        tasks=[{"group": "local", "task": [{"task": "nq_open", "custom_dataset": lambda **_: datasets.DatasetDict({"test": datasets.Dataset.from_list([{"question": r["question"], "answer": r["answers"]} for r in read(os.path.join(a.fixtures, "nq_open", "validation.jsonl"))])}), "training_split": None, "validation_split": None, "test_split": "test", "num_fewshot": 0}]}],
+        task_manager=TaskManager(),
+        log_samples=True,
+    )
+    docs = sorted(res["samples"]["nq_open"], key=lambda s: s["doc_id"])
+    nq_open = {
+        **{m.split(",")[0]: v for m, v in res["results"]["nq_open"].items() if isinstance(v, float)},
+        "docs": [{"context": s["arguments"][0][0], "text": s["resps"][0][0], "exact_match": s["exact_match"]} for s in docs],
+    }
     with open(os.path.join(a.fixtures, "lm-eval.json"), "w", encoding="utf-8") as f:
-        json.dump({"source": "lm-evaluation-harness 0.4.13, float32, batch 1: test/peers/record_harness.py", "tasks": recorded, "wikitext": wikitext}, f, ensure_ascii=False, indent=1)
+        json.dump({"source": "lm-evaluation-harness 0.4.13, float32, batch 1: test/peers/record_harness.py", "tasks": recorded, "wikitext": wikitext, "nq_open": nq_open}, f, ensure_ascii=False, indent=1)
         f.write("\n")
 
 
