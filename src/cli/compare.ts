@@ -64,8 +64,11 @@ function describe(
   { task, n, only_a, only_b, mcnemar, flips, ...metrics }: Comparison & { task: string },
   most: number,
 ) {
-  const rows: [string, Difference, (x: number) => string][] = [
-    ['accuracy, %', metrics.accuracy, (x) => (100 * x).toFixed(1)],
+  type Shown = [string, Difference, (x: number) => string];
+  const percent = (x: number) => (100 * x).toFixed(1);
+  const rows: Shown[] = [
+    ['accuracy, %', metrics.accuracy, percent],
+    ...(metrics.acc_norm ? [['acc_norm, %', metrics.acc_norm, percent] as Shown] : []),
     ['conf-ECE', metrics.conf_ece, (x) => x.toFixed(4)],
     ['Brier', metrics.brier, (x) => x.toFixed(4)],
     ['NLL', metrics.nll, (x) => x.toFixed(4)],

@@ -31,6 +31,8 @@ export interface Comparison {
   only_a: number;
   only_b: number;
   accuracy: Difference;
+  /** Where both have it: accuracy by log-probability per character. */
+  acc_norm?: Difference;
   conf_ece: Difference;
   brier: Difference;
   nll: Difference;
@@ -80,6 +82,9 @@ export function compareRows(
     only_a: a.length - pairs.length,
     only_b: b.length - pairs.length,
     accuracy: compare(mean(({ correct }) => (correct ? 1 : 0))),
+    ...(pairs.every((pair) => pair.every((row) => row.prediction_norm !== undefined)) && {
+      acc_norm: compare(mean(({ prediction_norm, label }) => (prediction_norm === label ? 1 : 0))),
+    }),
     conf_ece: compare((rows) =>
       confEce(
         rows.map(({ probs }) => Math.max(...probs)),

@@ -55,6 +55,19 @@ describe('compareRows', () => {
     expect(high).toBeGreaterThan(low);
   });
 
+  it('compares acc_norm where both have it', () => {
+    const by = (...predictions: number[]) =>
+      predictions.map((prediction_norm, i) => row(String(i), [0.9, 0.1], 0, { prediction_norm }));
+    const { acc_norm } = compareRows(by(0, 1, 1, 0), by(0, 0, 0, 1), { resamples: 50 });
+    expect(acc_norm).toMatchObject({ a: 0.5, b: 0.75, difference: 0.25 });
+    expect(
+      compareRows(
+        by(0),
+        a.slice(0, 1).map((one) => ({ ...one, doc_hash: '0' })),
+      ).acc_norm,
+    ).toBeUndefined();
+  });
+
   it('sees no difference between a run and itself, and says so with certainty', () => {
     const { accuracy, conf_ece, flips, mcnemar } = compareRows(a, a);
     expect([accuracy.difference, accuracy.interval, conf_ece.difference]).toEqual([0, [0, 0], 0]);
