@@ -1,4 +1,5 @@
 import { SingleBar } from 'cli-progress';
+import { systemCode } from './errors';
 
 /** Where progress is shown: a bar in a terminal, an updating line in a notebook cell, a line now and then in a log. */
 export interface Progress {
@@ -29,13 +30,42 @@ export function setQuiet(value: boolean): void {
   quiet = value;
 }
 
+/** Lets the event loop turn once: what was sent to a notebook gets out. */
+export const breathe = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/**
+ * The kernel takes some 500 messages while the event loop stands still, as it does while a model computes; a further one
+ * throws, in the middle of whatever shows progress. So lines come twice as seldom with every 64 of them, at most 448,
+ * until the loop has turned, and one that cannot be sent is dropped.
+ */
+const sends = {
+  count: 0,
+  waiting: false,
+  get every() {
+    return this.count < 448 ? 500 * 2 ** Math.floor(this.count / 64) : Infinity;
+  },
+  send(write: () => void) {
+    this.count++;
+    if (!this.waiting) {
+      this.waiting = true;
+      setImmediate(() => Object.assign(this, { count: 0, waiting: false })).unref();
+    }
+    try {
+      write();
+    } catch (error) {
+      if (systemCode(error) !== 'EBUSY') throw error;
+    }
+  },
+};
+
 function notebookLine(): Line | undefined {
   if (!process.env['CALM_NOTEBOOK']) return undefined;
   try {
     // eslint-disable-next-line @typescript-eslint/no-require-imports -- exists only inside the tslab kernel
     const tslab = require('tslab') as { newDisplay(): { text(s: string): void } };
     const display = tslab.newDisplay();
-    return { write: (t) => display.text(t), end: (t) => display.text(t) };
+    const show = (text: string) => sends.send(() => display.text(text));
+    return { write: show, end: show };
   } catch {
     return undefined;
   }
@@ -81,11 +111,11 @@ export function startProgress(label: string, total: number): Progress {
     write: (t) => process.stderr.write(`${t}\n`),
     end: (t) => process.stderr.write(`${t}\n`),
   };
-  const every = cell ? 500 : 10_000;
-  let last = Date.now() - (cell ? every : 0);
+  const every = () => (cell ? sends.every : 10_000);
+  let last = Date.now() - (cell ? every() : 0);
   return {
     ...counting((done, note = '') => {
-      if (Date.now() - last < every) return;
+      if (Date.now() - last < every()) return;
       last = Date.now();
       line.write(text(done, note));
     }),

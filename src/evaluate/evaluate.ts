@@ -40,7 +40,7 @@ export async function evaluate(model: LanguageModel, task: Task, options: Evalua
   if (task.docs.length === 0) throw new UsageError(`the task ${task.name} has no usable questions`);
   const started = performance.now();
   const examples = drawExamples(task, Random.seed(seed).stream('few-shot'));
-  const scored = scoreTask(model, task, examples, score);
+  const scored = await scoreTask(model, task, examples, score);
   const rows: Row[] = [];
   const excluded: Result['excluded'] = [];
   const topicOf: (string | undefined)[] = [];

@@ -1,6 +1,6 @@
 import { UsageError } from '../base/errors';
 import { shortHash } from '../base/hash';
-import { startProgress } from '../base/progress';
+import { breathe, startProgress } from '../base/progress';
 import { lastLogits, type ScoreRequest } from '../model';
 import { logSoftmax } from '../metrics';
 import { renderMessages, type LanguageModel } from '../pretrained';
@@ -48,12 +48,12 @@ export const QUESTIONS_AT_ONCE = 1000;
  * Scores every question of a task, in the order of its docs, after its examples. Progress with an ETA is shown.
  * @param examples per question, those that stand before it
  */
-export function scoreTask(
+export async function scoreTask(
   model: LanguageModel,
   task: Task,
   examples: readonly (readonly ChoiceQuestion[])[],
   options: ScoreOptions,
-): Scored[] {
+): Promise<Scored[]> {
   const { scoring, batchTokens, cache } = options;
   const requestsOf = ({ choices }: ChoiceQuestion) => (scoring === 'letter' ? 1 : choices.length);
   const requests = task.docs.reduce((sum, doc) => sum + requestsOf(doc), 0);
@@ -66,6 +66,7 @@ export function scoreTask(
       ChoiceQuestion[][],
     ];
     scored.push(...score(model, { ...task, docs: mine }, before, options, { batchTokens, cache, progress }));
+    await breathe();
   }
   progress.stop();
   return scored;

@@ -36,6 +36,13 @@ function execute(file: string): { status: number | null; stderr: string; noteboo
   return { status, stderr, notebook: fs.existsSync(done) ? read(done) : undefined };
 }
 
+/** Writes a notebook of one cell. */
+function write(file: string, source: string): void {
+  const cell = { cell_type: 'code', id: 'a', metadata: {}, execution_count: null, outputs: [], source };
+  const kernelspec = { name: 'tslab', display_name: 'tslab', language: 'typescript' };
+  fs.writeFileSync(file, JSON.stringify({ cells: [cell], metadata: { kernelspec }, nbformat: 4, nbformat_minor: 5 }));
+}
+
 /** The numbers in text, for a comparison that allows for another machine's rounding. */
 const numbers = (markdown: string) => (markdown.match(/\d+(\.\d+)?/g) ?? []).map(Number);
 
@@ -43,18 +50,34 @@ test('there is a kernel to run notebooks in', () => {
   expect(kernelInstalled(), 'run "npm start"').toBe(true);
 });
 
+// The kernel throws at a message too many while the event loop stands still (some 500).
+test('a cell that shows progress thousands of times in one go is not stopped by it', { timeout: 120_000 }, () => {
+  const file = path.join(scratch, 'talkative.ipynb');
+  const progress = JSON.stringify(path.join(PACKAGE_ROOT, '.build', 'base', 'progress.js'));
+  write(
+    file,
+    `const { breathe, startProgress } = require(${progress});
+const now = Date.now;
+let ahead = 0;
+Date.now = () => now() + (ahead += 1e6); // every update is due
+for (let run = 0; run < 3; run++) {
+  const bar = startProgress('talking', 1000);
+  for (let i = 0; i < 1000; i++) bar.update(i);
+  bar.stop();
+  await breathe();
+}
+console.log('went through');`,
+  );
+  const { status, notebook } = execute(file);
+  expect(status).toBe(0);
+  const said = outputs(notebook!).flatMap((output) => [output.text ?? [], output.data?.['text/plain'] ?? []].flat());
+  expect(said.join('')).toContain('went through');
+  expect(said.join('')).toContain('talking 1000/1000');
+});
+
 test('a cell that throws fails the notebook (case N-2)', { timeout: 120_000 }, () => {
   const file = path.join(scratch, 'failing.ipynb');
-  const cell = {
-    cell_type: 'code',
-    id: 'a',
-    metadata: {},
-    execution_count: null,
-    outputs: [],
-    source: 'throw new Error("on purpose")',
-  };
-  const kernelspec = { name: 'tslab', display_name: 'tslab', language: 'typescript' };
-  fs.writeFileSync(file, JSON.stringify({ cells: [cell], metadata: { kernelspec }, nbformat: 4, nbformat_minor: 5 }));
+  write(file, 'throw new Error("on purpose")');
   const { status, stderr, notebook } = execute(file);
   expect(status).not.toBe(0);
   expect(stderr).toContain('CellExecutionError');
