@@ -1,4 +1,5 @@
 import { tf, type Tensor, type Tensor1D, type Tensor2D } from '../engine/backend';
+import { crossEntropy, negativeEntropy, type Criterion, type Rows } from './criterion';
 
 /**
  * The calibration head of the CALM paper (Eq. 2 and C.2): f = softmax(d * z + l) over the vocabulary, d = 1 / tau.
@@ -20,6 +21,13 @@ export function identityHead(size: number): Head {
  */
 export function clipHead({ d, l }: Head): Head {
   return { d: tf.clipByValue(d, 1e-3, 10), l: tf.clipByValue(l, -10, 10) };
+}
+
+/** How far the head is from the identity: the largest |d - 1| and |l|. */
+export function displacement({ d, l }: Head): { d_displacement: number; l_displacement: number } {
+  const largest = (t: typeof d, from: number) =>
+    tf.tidy(() => tf.max(tf.abs(tf.sub(t, from))).dataSync<'float32'>()[0]!);
+  return { d_displacement: largest(d, 1), l_displacement: largest(l, 0) };
 }
 
 /** The head of the tokens `index` [k] alone; one that all tokens share stays as it is. */
@@ -44,48 +52,54 @@ export function foldHead(unembedding: Tensor2D, { d, l }: Head): { unembedding: 
   }));
 }
 
-/** A loss at p positions, and its gradients by logits [p, V] (before the head), d and l (in the head's own shape). */
-export interface HeadLoss {
+/** A loss at p positions, and its gradients by logits [p, V] (before the head) and by the head, in its own shape. */
+export interface PositionLoss {
   loss: number;
   z: Tensor2D;
-  d: Tensor1D;
-  l: Tensor1D;
+  head?: Head;
+}
+
+/**
+ * A criterion at p positions through the head where there is one, u = d z + l, and its gradients by the chain rule.
+ * @param z logits [p, V]
+ * @param hidden added to the scores [p, V]: 0, or -1e30 where a token is no option
+ */
+export function throughHead(
+  z: Tensor2D,
+  head: Head | undefined,
+  criterion: Criterion,
+  rows: Rows,
+  hidden?: Tensor2D,
+): PositionLoss {
+  const result = tf.tidy(() => {
+    const u = head ? applyHead(z, head) : z;
+    const logp: Tensor2D = tf.logSoftmax(hidden ? tf.add<Tensor2D>(u, hidden) : u);
+    const { value, u: du } = criterion({ logp, p: tf.exp(logp) }, rows);
+    if (!head) return { value, z: du };
+    const shape = head.d.shape;
+    const total = (t: Tensor): Tensor1D => tf.reshape(shape[0] === 1 ? tf.sum(t) : tf.sum(t, 0), shape);
+    return { value, z: tf.mul<Tensor2D>(du, head.d), head: { d: total(tf.mul(du, z)), l: total(du) } };
+  });
+  const { value, ...gradients } = result;
+  const loss = value.dataSync<'float32'>()[0]!;
+  value.dispose();
+  return { loss, ...gradients };
 }
 
 /**
  * Weighted sum over positions of the cross-entropy with `labels`, or (without labels) of minus the entropy of the
- * predictive distribution, in nats; and its gradients in closed form, u = d z + l, p = softmax(u):
- * dCE/du = p - onehot(y), d(-H)/du = p (log p + H).
- * Works in log space: extreme logits give finite values, and 0 log 0 = 0.
- * @param hidden added to the scores [p, V]: 0, or -1e30 where a token is no option
+ * predictive distribution, in nats; and its gradients in closed form.
  * @param z logits [p, V]; @param weights [p], 1 / p each for a mean
  */
-export function headLoss(z: Tensor2D, head: Head, weights: Tensor1D, labels?: Int32Array, hidden?: Tensor2D): HeadLoss {
-  const result = tf.tidy(() => {
-    const u = applyHead(z, head);
-    const logp = tf.logSoftmax(hidden ? tf.add(u, hidden) : u); // [p, V]
-    const p = tf.exp(logp);
-    const column = tf.reshape(weights, [-1, 1]);
-    let value: Tensor;
-    let du: Tensor2D;
-    if (labels) {
-      const [rows] = z.shape;
-      const at = tf.stack([tf.range(0, rows, 1, 'int32'), tf.tensor1d(labels, 'int32')], 1) as Tensor2D;
-      value = tf.neg(tf.sum(tf.mul(weights, tf.gatherND(logp, at))));
-      du = tf.sub(tf.mul(p, column), tf.scatterND(at, weights, z.shape));
-    } else {
-      // 0 where p underflows: p log p is then 0 * -large, which is 0 already, but -Infinity would make it NaN.
-      const plogp = tf.mul(p, tf.maximum(logp, -1e30));
-      const negative = tf.sum(plogp, 1, true); // [p, 1], minus the entropy
-      value = tf.sum(tf.mul(weights, tf.reshape(negative, [-1])));
-      du = tf.mul(tf.sub(plogp, tf.mul(p, negative)), column);
-    }
-    const [dz, perLogit] = [tf.mul<Tensor2D>(du, head.d), tf.mul(du, z)];
-    const shape = head.d.shape;
-    const total = (t: Tensor): Tensor1D => tf.reshape(shape[0] === 1 ? tf.sum(t) : tf.sum(t, 0), shape);
-    return { value, z: dz, d: total(perLogit), l: total(du) };
+export function headLoss(
+  z: Tensor2D,
+  head: Head,
+  weights: Tensor1D,
+  labels?: Int32Array,
+): { loss: number; z: Tensor2D } & Head {
+  const { head: gradients, ...rest } = throughHead(z, head, labels ? crossEntropy : negativeEntropy, {
+    weights,
+    labels,
   });
-  const loss = result.value.dataSync<'float32'>()[0]!;
-  result.value.dispose();
-  return { loss, z: result.z, d: result.d, l: result.l };
+  return { ...rest, ...gradients! };
 }

@@ -5,7 +5,8 @@ import { lengthBuckets } from '../data';
 import { LOGIT_ROWS, pack, trainingPass, unembed, unembeddingOf, type Adapter, type Transformer } from '../model';
 import type { Gradients } from '../train/bome';
 import type { Example } from '../train/examples';
-import { applyHead, headAt, headLoss, type Head } from './head';
+import { absentOptions, type Criterion } from './criterion';
+import { applyHead, headAt, throughHead, type Head } from './head';
 
 export interface ObjectiveOptions {
   /**
@@ -21,14 +22,20 @@ export interface ObjectiveOptions {
   batchTokens?: number;
 }
 
+/** A model with an adapter theta and, where it has one, a head alpha. */
+export interface State {
+  adapter: Adapter;
+  head?: Head | undefined;
+}
+
 /**
- * The mean cross-entropy of the labels, or (`entropy`) minus the mean entropy of the predictions, in nats, under a model
- * with an adapter theta and a head alpha; and its gradients by those that are wanted. The caller disposes of them.
+ * The mean of a criterion over the supervised tokens of examples, and its gradients by those that are wanted (alpha: the
+ * head's). The caller disposes of them.
  */
 export function objective(
-  kind: 'cross-entropy' | 'entropy',
+  criterion: Criterion,
   model: Transformer,
-  { adapter, head }: { adapter: Adapter; head: Head },
+  { adapter, head }: State,
   examples: readonly Example[],
   wanted: { alpha: boolean; theta: boolean },
   { choices, reduction = 'token', dropout, batchTokens = 4096 }: ObjectiveOptions = {},
@@ -47,12 +54,7 @@ export function objective(
     const at = Int32Array.from(mine.flatMap(({ positions }, row) => positions.map((p) => packed.starts[row]! + p)));
     const pass = trainingPass(model, adapter, packed, at, { dropout: seeded, forwardOnly: !wanted.theta });
     try {
-      const rows: Supervised = {
-        labels: kind === 'entropy' ? undefined : Int32Array.from(mine.flatMap(({ labels }) => labels)),
-        weights: Float32Array.from(mine.flatMap((example) => example.labels.map(() => weightOf(example)))),
-        options: mine.flatMap(({ labels, options = choices?.length ?? 0 }) => labels.map(() => options)),
-      };
-      const found = throughHead(model, pass.hidden, head, rows, choices);
+      const found = atPositions(criterion, model, pass.hidden, head, supervised(mine, weightOf), choices);
       loss += found.loss;
       if (wanted.alpha) alpha = accumulate(alpha, found.head);
       else dispose(found.head);
@@ -65,8 +67,20 @@ export function objective(
   return { loss, ...(wanted.alpha && { alpha }), ...(wanted.theta && { theta }) };
 }
 
+/** The supervised positions of examples, one after the other. */
+function supervised(examples: readonly Example[], weightOf: (example: Example) => number): Supervised {
+  const each = <T>(of: (example: Example, i: number) => T) =>
+    examples.flatMap((example) => example.labels.map((_, i) => of(example, i)));
+  return {
+    labels: Int32Array.from(each(({ labels }, i) => labels[i]!)),
+    weights: Float32Array.from(each(weightOf)),
+    options: each(({ options = Infinity }) => options),
+    smoothing: Float32Array.from(each(({ smoothing }, i) => smoothing?.[i] ?? 0)),
+  };
+}
+
 /** sum + more, freeing both; `more` itself at first. */
-function accumulate(sum: Tree, more: Tree): Tree {
+export function accumulate(sum: Tree, more: Tree): Tree {
   if (sum === undefined) return more;
   const total = zip((a, b) => tf.add(a, b), sum, more);
   dispose(sum);
@@ -74,60 +88,69 @@ function accumulate(sum: Tree, more: Tree): Tree {
   return total;
 }
 
-interface Supervised {
-  labels: Int32Array | undefined;
+/** What a loss needs to know of positions, [p] each. */
+export interface Supervised {
+  labels: Int32Array;
   weights: Float32Array;
   options: number[];
+  smoothing: Float32Array;
 }
 
-/** Unembedding, head and loss of hidden states [p, hidden], a few rows at a time; gradients by them and by the head. */
-function throughHead(
+/**
+ * Unembedding, head (if any) and criterion of hidden states [p, hidden], a few rows at a time; gradients by them and by
+ * the head.
+ */
+export function atPositions(
+  criterion: Criterion,
   model: Transformer,
   hidden: Tensor2D,
-  head: Head,
-  { labels, weights, options }: Supervised,
+  head: Head | undefined,
+  { labels, weights, options, smoothing }: Supervised,
   choices: Int32Array | undefined,
-): { loss: number; hidden: Tensor2D; head: Head } {
+): { loss: number; hidden: Tensor2D; head: Head | undefined } {
   const total = hidden.shape[0];
   let loss = 0;
   const made = tf.tidy(() => {
-    const scalar = head.d.shape[0] === 1;
     const index = choices && tf.tensor1d(choices, 'int32');
     const all = unembeddingOf(model.parameters);
     const table = index ? tf.gather(all, index) : all;
-    const mine = index ? headAt(head, index) : head;
+    const mine = index && head ? headAt(head, index) : head;
     let sum: Head | undefined;
     const parts: Tensor2D[] = [];
     for (let from = 0; from < total; from += LOGIT_ROWS) {
       const to = Math.min(total, from + LOGIT_ROWS);
       const part = tf.tidy(() => {
         const z = matmul(tf.slice(hidden, [from, 0], [to - from, -1]), table, { transposeB: true });
-        const absent = choices && absentOptions(options.slice(from, to), choices.length);
-        const found = headLoss(z, mine, tf.tensor1d(weights.subarray(from, to)), labels?.subarray(from, to), absent);
+        const rows = {
+          weights: tf.tensor1d(weights.subarray(from, to)),
+          labels: labels.subarray(from, to),
+          options: options.slice(from, to),
+          smoothing: smoothing.subarray(from, to),
+        };
+        const absent = choices && absentOptions(rows.options, to - from, choices.length);
+        const found = throughHead(z, mine, criterion, rows, absent);
         loss += found.loss;
-        return { hidden: matmul(found.z, table), d: found.d, l: found.l };
+        return { hidden: matmul(found.z, table), head: found.head };
       });
       parts.push(part.hidden);
-      sum = sum ? { d: tf.add(sum.d, part.d), l: tf.add(sum.l, part.l) } : { d: part.d, l: part.l };
+      const more = part.head;
+      sum = sum && more ? { d: tf.add(sum.d, more.d), l: tf.add(sum.l, more.l) } : more;
     }
-    const spread = (t: Tensor1D): Tensor1D =>
-      index && !scalar ? tf.scatterND(tf.reshape(index, [-1, 1]), t, [head.d.shape[0]]) : t;
-    return { hidden: parts.length === 1 ? parts[0]! : tf.concat(parts), d: spread(sum!.d), l: spread(sum!.l) };
+    const spread = (t: Tensor1D, size: number): Tensor1D =>
+      index && size > 1 ? tf.scatterND(tf.reshape(index, [-1, 1]), t, [size]) : t;
+    const size = head?.d.shape[0] ?? 0;
+    return {
+      hidden: parts.length === 1 ? parts[0]! : tf.concat(parts),
+      head: sum ? { d: spread(sum.d, size), l: spread(sum.l, size) } : undefined,
+    };
   });
-  return { loss, hidden: made.hidden, head: { d: made.d, l: made.l } };
-}
-
-/** [p, k]: -1e30 from each row's number of options on, else 0; undefined when every row has all. */
-function absentOptions(options: readonly number[], count: number): Tensor2D | undefined {
-  if (options.every((n) => n === count)) return undefined;
-  const mask = options.flatMap((n) => Array.from({ length: count }, (_, i) => (i < n ? 0 : -1e30)));
-  return tf.tensor2d(mask, [options.length, count]);
+  return { loss, hidden: made.hidden, head: made.head };
 }
 
 /** Logits through the head at the first supervised position of each example, over its options of `letters`. */
 export function choiceLogits(
   model: Transformer,
-  { adapter, head }: { adapter: Adapter; head: Head },
+  { adapter, head }: State,
   examples: readonly Example[],
   letters: Int32Array,
   batchTokens = 4096,
@@ -140,7 +163,7 @@ export function choiceLogits(
     const pass = trainingPass(model, adapter, packed, at, { forwardOnly: true });
     const logits = tf.tidy(() => {
       const z = unembed(model.parameters, pass.hidden, letters);
-      return applyHead(z, headAt(head, tf.tensor1d(letters, 'int32'))).arraySync();
+      return (head ? applyHead(z, headAt(head, tf.tensor1d(letters, 'int32'))) : z).arraySync();
     });
     pass.dispose();
     batch.forEach((i, row) => (out[i] = logits[row]!.slice(0, examples[i]!.options)));

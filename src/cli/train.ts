@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import * as path from 'node:path';
-import { describeOptions, optionsFromTexts, parseOptions } from '../calibrate/options';
+import { describeOptions, METHODS, optionsFromTexts, parseOptions } from '../calibrate/options';
 import { WEIGHT_FORMATS, type WeightFormat } from '../model/weight-formats';
 import { checkWritable, finish, number, oneOf } from './options';
 
@@ -19,11 +19,14 @@ interface Options {
 export function trainModel(calm: Command): void {
   calm
     .command('train')
-    .description('Train an adapter and a calibration head on a model')
-    .argument('<method>', 'calm')
+    .description('Train an adapter, and with some methods a calibration head, on a model')
+    .argument('<method>', Object.keys(METHODS).join(', '))
     .requiredOption('--model <model>', 'preset, .gguf file, or folder in Hugging Face layout')
-    .requiredOption('--train <file>', 'rows {question, choices, answer} or {instruction, input, output}')
-    .requiredOption('--valid <file>', 'rows whose predictions are made less sure, and that are measured')
+    .requiredOption(
+      '--train <file>',
+      'rows {question, choices, answer} or {instruction, input, output}; for dpo {prompt, chosen, rejected}',
+    )
+    .requiredOption('--valid <file>', 'rows that are measured, and those above where there are two levels')
     .requiredOption('--out <folder>', 'where run.json, log.jsonl, checkpoints, the adapter and the head go')
     .option(
       '--set <key=value>',
@@ -40,7 +43,11 @@ export function trainModel(calm: Command): void {
     .option('--resume', 'continue the run that is in --out')
     .option('--checkpoint-seconds <s>', 'time between checkpoints', number(0), 60)
     .option('--json', 'print one JSON object')
-    .addHelpText('after', () => `\nOptions of calm, for --set:\n${describeOptions('calm')}`)
+    .addHelpText('after', () =>
+      Object.keys(METHODS)
+        .map((name) => `\nOptions of ${name}, for --set:\n${describeOptions(name)}`)
+        .join('\n'),
+    )
     .action(async (method: string, { model: name, train: trainFile, valid, out, set, resume, ...options }: Options) => {
       const { loadModel, train } = await import('../index.js');
       const chosen = optionsFromTexts(method, set);
@@ -70,7 +77,9 @@ export function trainModel(calm: Command): void {
       finish(
         options,
         { out, last, left_out: trained.leftOut },
-        [...left, `${out}: adapter, calibration_head.safetensors, run.json, log.jsonl`].join('\n'),
+        [...left, `${out}: adapter, ${trained.head ? 'calibration_head.safetensors, ' : ''}run.json, log.jsonl`].join(
+          '\n',
+        ),
       );
     });
 }

@@ -20,6 +20,8 @@ export interface Example {
   labels: readonly number[];
   /** How many of the choice tokens are options here; all when absent. */
   options?: number;
+  /** What share of its probability each label gives away to the others (label smoothing); none when absent. */
+  smoothing?: readonly number[];
   /** The row it comes from. */
   id?: string;
 }

@@ -19,8 +19,12 @@ export type Variables = { [group: string]: Tree };
 
 /** What one step of a method gives. */
 export interface Step {
-  /** Where to go against, for every group; the loop disposes of them. */
+  /** Where to go against, for each group that moves; the loop disposes of them. */
   direction: Variables;
+  /** How often each of them has moved, this step included; k + 1 when absent. */
+  updates?: Record<string, number>;
+  /** New values of variables that are in no group. */
+  carried?: Variables;
   /** Numbers for the log. */
   numbers: Record<string, number>;
   /** Tokens that went through the model. */
@@ -92,7 +96,7 @@ export function runMethod(method: Method, options: RunOptions = {}): { variables
     let pass = 0;
     const note = run.log.at(-1);
     const shown = note ? method.describe(note as never) : '';
-    const { direction, numbers, tokens, rows } = method.step(k, variables, () =>
+    const { direction, updates, carried, numbers, tokens, rows } = method.step(k, variables, () =>
       progress.update(k * method.passes + ++pass, shown),
     );
     const length = norm(direction);
@@ -100,7 +104,7 @@ export function runMethod(method: Method, options: RunOptions = {}): { variables
     const diverged = (numbers['loss'] ?? 0) > method.mostLoss;
     if (wrong || diverged) {
       progress.stop('stopped');
-      dispose(direction);
+      dispose([direction, carried]);
       const what = wrong ? `${wrong[0]} is ${wrong[1]}` : `the loss has grown to ${numbers['loss']!.toFixed(2)}`;
       throw new CalmError(`training stopped at step ${k + 1}: ${what} (${rows})`, {
         remedy: `lower the rates${run.lastFile ? `; the last good checkpoint is ${run.lastFile}` : ''}`,
@@ -111,13 +115,14 @@ export function runMethod(method: Method, options: RunOptions = {}): { variables
     const share = warmupCosine(k + 1, method.warmupSteps, method.steps + 1);
     const rates: Record<string, number> = {};
     const [oldVariables, oldMoments] = [variables, moments];
-    const moved: Variables = {};
-    const next: Record<string, Moments | undefined> = {};
+    const moved: Variables = { ...variables, ...carried };
+    const next: Record<string, Moments | undefined> = { ...moments };
     for (const [name, { rate, weightDecay }] of Object.entries(method.groups)) {
       rates[name] = rate * share;
+      if (!(name in direction)) continue;
       const gradient = scale === 1 ? direction[name] : map(direction[name], (g) => tf.mul(g, scale));
       const result = optimise(method.optimiser, variables[name], gradient, moments[name], {
-        step: k + 1,
+        step: updates?.[name] ?? k + 1,
         rate: rates[name],
         weightDecay,
       });

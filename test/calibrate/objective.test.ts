@@ -2,6 +2,7 @@ import * as path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { startEngine, tf, type Tensor1D } from '../../src/engine/backend';
 import { dispose, map } from '../../src/engine/tree';
+import { crossEntropy, negativeEntropy } from '../../src/calibrate/criterion';
 import { clipHead, type Head } from '../../src/calibrate/head';
 import { objective, type ObjectiveOptions } from '../../src/calibrate/objective';
 import { readAdapter, type Adapter } from '../../src/model';
@@ -93,11 +94,18 @@ describe.skipIf(!HAS_SHARED)('outer iterations of CALM against the reference in 
       lower: (head, adapter, _batch, wanted) => {
         if (!wanted.theta) thetaTilde.push(map(adapter as Adapter['blocks'], (t) => tf.clone(t)));
         const state = at(head as Head, adapter as Adapter['blocks']);
-        return objective('cross-entropy', model, state, train, wanted, options);
+        return objective(crossEntropy, model, state, train, wanted, options);
       },
       upper: (head, adapter) => {
         const both = { alpha: true, theta: true };
-        return objective('entropy', model, at(head as Head, adapter as Adapter['blocks']), validation, both, options);
+        return objective(
+          negativeEntropy,
+          model,
+          at(head as Head, adapter as Adapter['blocks']),
+          validation,
+          both,
+          options,
+        );
       },
     };
     const near = (got: number, right: number, what: string) =>

@@ -9,6 +9,7 @@ import { tf } from '../../src/engine/backend';
 import { tensorsKept } from '../../src/engine/leaks';
 import { Random } from '../../src/engine/random';
 import { dispose, leaves, map, zip } from '../../src/engine/tree';
+import { crossEntropy, negativeEntropy } from '../../src/calibrate/criterion';
 import { createAdapter, lastLogits, PAPER_LORA, type Adapter } from '../../src/model';
 import { writeSafetensors } from '../../src/model/safetensors';
 import { loadModel, type LanguageModel } from '../../src/pretrained';
@@ -104,7 +105,7 @@ describe('the objective', () => {
 
   it.each(['token', 'example'] as const)('is the same however its batch is cut up (mean over %ss)', (reduction) => {
     const state = { adapter: adapterOf(), head: headOf() };
-    for (const kind of ['cross-entropy', 'entropy'] as const) {
+    for (const kind of [crossEntropy, negativeEntropy]) {
       const whole = objective(kind, model, state, examples, both, { reduction });
       const cut = objective(kind, model, state, examples, both, { reduction, batchTokens: 1 });
       expect(cut.loss).toBeCloseTo(whole.loss, 5);
@@ -123,7 +124,7 @@ describe('the objective', () => {
     const state = { adapter: adapterOf(), head: headOf() };
     const none = { alpha: false, theta: false };
     const of = (rows: typeof examples, reduction: 'token' | 'example') =>
-      objective('cross-entropy', model, state, rows, none, { reduction }).loss;
+      objective(crossEntropy, model, state, rows, none, { reduction }).loss;
     const each = examples.map((row) => of([row], 'token'));
     expect(of(examples, 'example')).toBeCloseTo((each[0]! + each[1]! + each[2]!) / 3, 5);
     expect(of(examples, 'token')).toBeCloseTo((3 * each[0]! + each[1]! + 2 * each[2]!) / 6, 5);
@@ -132,7 +133,7 @@ describe('the objective', () => {
   it('keeps its gradients and nothing else', async () => {
     const state = { adapter: adapterOf(), head: headOf() };
     const kept = await tensorsKept(() => {
-      for (const kind of ['cross-entropy', 'entropy'] as const) {
+      for (const kind of [crossEntropy, negativeEntropy]) {
         const found = objective(kind, model, state, examples, both, {
           dropout: { rate: 0.1, seed: 1 },
           batchTokens: 4,
