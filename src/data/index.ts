@@ -25,6 +25,7 @@ export {
 } from './prompts';
 export { benchmarksOf, fetchTask, type FetchedSplit, type FetchedTask, type FetchTaskOptions } from './fetch-task';
 export { compileTemplate, type RowTemplate } from './template';
+export { syntheticQuestions } from './synthetic';
 export { MCQA, mcqaMixture, type Mixture } from './mixture';
 export { dedupe, firstOf, normaliseQuestion, splitByFraction, splitByTopic } from './splits';
 export { lengthBuckets, type Batches } from './batches';
