@@ -70,9 +70,9 @@ console.log('went through');`,
   );
   const { status, notebook } = execute(file);
   expect(status).toBe(0);
-  const said = outputs(notebook!).flatMap((output) => [output.text ?? [], output.data?.['text/plain'] ?? []].flat());
-  expect(said.join('')).toContain('went through');
-  expect(said.join('')).toContain('talking 1000/1000');
+  const said = JSON.stringify(outputs(notebook!));
+  expect(said).toContain('went through');
+  expect(said).toContain('talking 1000/1000');
 });
 
 test('a cell that throws fails the notebook (case N-2)', { timeout: 120_000 }, () => {
