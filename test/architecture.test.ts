@@ -16,10 +16,23 @@ const MAY: Record<string, readonly string[]> = {
   train: ['base', 'engine', 'data', 'model'],
   calibrate: ['base', 'engine', 'data', 'model', 'metrics', 'train'],
   evaluate: ['base', 'engine', 'data', 'model', 'metrics', 'pretrained', 'calibrate'],
+  experiments: ['base', 'data', 'model', 'calibrate', 'evaluate', 'pretrained'],
   report: ['base', 'metrics', 'evaluate'],
   setup: ['base'],
-  index: ['base', 'engine', 'data', 'model', 'metrics', 'pretrained', 'train', 'calibrate', 'evaluate', 'report'],
-  cli: ['base', 'model', 'metrics', 'calibrate', 'evaluate', 'report', 'setup', 'index'],
+  index: [
+    'base',
+    'engine',
+    'data',
+    'model',
+    'metrics',
+    'pretrained',
+    'train',
+    'calibrate',
+    'evaluate',
+    'experiments',
+    'report',
+  ],
+  cli: ['base', 'model', 'metrics', 'calibrate', 'evaluate', 'experiments', 'report', 'setup', 'index'],
 };
 
 const partOf = (file: string) => path.relative(SRC, file).split(path.sep)[0]!.replace(/\.ts$/, '');

@@ -30,8 +30,12 @@ export function setQuiet(value: boolean): void {
   quiet = value;
 }
 
-/** Lets the event loop turn once: what was sent to a notebook gets out. */
-export const breathe = () => new Promise<void>((resolve) => setImmediate(resolve));
+/** Lets the event loop turn: what was sent to a notebook gets out, for which its socket needs a moment. */
+export const breathe = () =>
+  new Promise<void>((resolve) => {
+    if (process.env['CALM_NOTEBOOK']) setTimeout(resolve, 50);
+    else setImmediate(resolve);
+  });
 
 /**
  * The kernel takes some 500 messages while the event loop stands still, as it does while a model computes; a further one

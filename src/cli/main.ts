@@ -13,6 +13,7 @@ import { metrics } from './metrics';
 import { quickstart } from './quickstart';
 import { report } from './report';
 import { score } from './score';
+import { sweepPlan } from './sweep';
 import { tokenize } from './tokenize';
 import { trainModel } from './train';
 
@@ -41,6 +42,7 @@ export function program(): Command {
     importResults,
     metrics,
     fit,
+    sweepPlan,
     report,
     quickstart,
   ];

@@ -68,8 +68,8 @@ for (let run = 0; run < 3; run++) {
 }
 console.log('went through');`,
   );
-  const { status, notebook } = execute(file);
-  expect(status).toBe(0);
+  const { status, stderr, notebook } = execute(file);
+  expect(status, stderr).toBe(0);
   const said = JSON.stringify(outputs(notebook!));
   expect(said).toContain('went through');
   expect(said).toContain('talking 1000/1000');

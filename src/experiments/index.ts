@@ -1,0 +1,12 @@
+export { type Plan, type PlannedMethod, type Setting, type Source } from './plan';
+export { cancelSweep, previewSweep, sweep, type Preview, type Swept, type SweepOptions } from './sweep';
+export {
+  overSeeds,
+  selectPoint,
+  type Aggregate,
+  type Configuration,
+  type Selection,
+  type SelectionStatus,
+} from './select';
+export { type Chosen, type CostLine, type HeadComparison, type Summary } from './summary';
+export { type Cost, type Measured, type PointRow } from './types';
