@@ -118,6 +118,31 @@ export {
   type TextTask,
 } from './evaluate';
 
+// Methods x models x settings x seeds to one row a run.
+export {
+  cancelSweep,
+  overSeeds,
+  paperTable,
+  previewSweep,
+  selectPoint,
+  sweep,
+  type Aggregate,
+  type Chosen,
+  type Configuration,
+  type CostLine,
+  type HeadComparison,
+  type PaperTable,
+  type Plan,
+  type PlannedMethod,
+  type PointRow,
+  type Preview,
+  type Selection,
+  type SelectionStatus,
+  type Summary,
+  type SweepOptions,
+  type Swept,
+} from './experiments';
+
 // Result rows to frames, tables and figures.
 export {
   frame,

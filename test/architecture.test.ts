@@ -16,7 +16,7 @@ const MAY: Record<string, readonly string[]> = {
   train: ['base', 'engine', 'data', 'model'],
   calibrate: ['base', 'engine', 'data', 'model', 'metrics', 'train'],
   evaluate: ['base', 'engine', 'data', 'model', 'metrics', 'pretrained', 'calibrate'],
-  experiments: ['base', 'data', 'model', 'calibrate', 'evaluate', 'pretrained'],
+  experiments: ['base', 'engine', 'data', 'model', 'train', 'calibrate', 'evaluate', 'pretrained'],
   report: ['base', 'metrics', 'evaluate'],
   setup: ['base'],
   index: [

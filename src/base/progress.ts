@@ -1,5 +1,6 @@
 import { SingleBar } from 'cli-progress';
 import { systemCode } from './errors';
+import { notebookText } from './notebook';
 
 /** Where progress is shown: a bar in a terminal, an updating line in a notebook cell, a line now and then in a log. */
 export interface Progress {
@@ -63,16 +64,10 @@ const sends = {
 };
 
 function notebookLine(): Line | undefined {
-  if (!process.env['CALM_NOTEBOOK']) return undefined;
-  try {
-    // eslint-disable-next-line @typescript-eslint/no-require-imports -- exists only inside the tslab kernel
-    const tslab = require('tslab') as { newDisplay(): { text(s: string): void } };
-    const display = tslab.newDisplay();
-    const show = (text: string) => sends.send(() => display.text(text));
-    return { write: show, end: show };
-  } catch {
-    return undefined;
-  }
+  const place = process.env['CALM_NOTEBOOK'] ? notebookText() : undefined;
+  if (!place) return undefined;
+  const show = (text: string) => sends.send(() => place(text));
+  return { write: show, end: show };
 }
 
 /** Starts a progress display of `total` units. Everything goes to stderr (or the cell), never to stdout. */

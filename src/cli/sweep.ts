@@ -5,7 +5,10 @@ import type { Aggregate, Preview, Summary, SweepOptions } from '../experiments';
 import { toMarkdown } from '../report/table';
 import { finish, integer, number, oneOf } from './options';
 
-interface Options extends Pick<SweepOptions, 'executor' | 'parallel' | 'memory' | 'retries' | 'partition' | 'time'> {
+interface Options extends Pick<
+  SweepOptions,
+  'known' | 'executor' | 'parallel' | 'memory' | 'retries' | 'partition' | 'time'
+> {
   out?: string;
   gpus?: number;
   cpus?: number;
@@ -21,6 +24,7 @@ export function sweepPlan(calm: Command): void {
     .description("Run an experiment's plan: methods, grids and seeds, here or on a cluster; again to go on")
     .argument('<plan>', 'a .json file, see below')
     .option('--out <folder>', 'where plan.json, points/, rows.jsonl and summary.json go')
+    .option('--known <file>', 'rows.jsonl of an earlier sweep, whose points are not run again')
     .option('--executor <where>', 'local or slurm', oneOf(['local', 'slurm']), 'local')
     .option('--parallel <n>', 'points at once: processes (1 by default), or tasks of the array', integer(1))
     .option('--memory <GiB>', 'for all processes together, or for each point on Slurm', number(0.1))

@@ -1,3 +1,4 @@
+export { paperTable, type PaperRow, type PaperTable } from './paper';
 export { type Plan, type PlannedMethod, type Setting, type Source } from './plan';
 export { cancelSweep, previewSweep, sweep, type Preview, type Swept, type SweepOptions } from './sweep';
 export {

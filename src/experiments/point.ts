@@ -1,13 +1,17 @@
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
+import { UsageError } from '../base/errors';
 import { readJson, writeFile, toJson } from '../base/files';
 import { codeVersion } from '../base/version';
-import { fitTemperature, train, type TrainOptions } from '../calibrate';
+import { fitTemperature, fitTokenTemperature, train, type TrainOptions } from '../calibrate';
+import { questionPrompt, syntheticQuestions } from '../data';
+import { Random } from '../engine';
 import { evaluate, loadTask, openCache, withTemperature, writeResults, type Result } from '../evaluate';
 import { loadModel, type LanguageModel } from '../pretrained';
+import { readTraining, toExamples } from '../train/examples';
 import type { LogEntry } from '../train/loop';
-import { isTrained } from './methods';
+import { isTrained, type TsOptions } from './methods';
 import type { Source } from './plan';
 import { plainFile } from './points';
 import type { Measured, Point, PointRow } from './types';
@@ -38,11 +42,10 @@ export async function runPoint(point: Point, folder: string, options: RunPointOp
   cache.close();
   let temperature: PointRow['temperature'];
   if (method === 'ts') {
-    const fit = fitTemperature(validation.rows.map(({ logprobs, label }) => ({ logits: logprobs, label })));
-    temperature = { status: fit.status, applied: fit.applied_temperature };
+    temperature = await fitted(model, point, folder, validation);
     const { bins, resamples } = evaluation;
-    validation = withTemperature(validation, fit.applied_temperature, { bins, resamples });
-    test = withTemperature(test, fit.applied_temperature, { bins, resamples });
+    validation = withTemperature(validation, temperature.applied, { bins, resamples });
+    test = withTemperature(test, temperature.applied, { bins, resamples });
   }
   writeResults(path.join(folder, 'validation'), [validation]);
   writeResults(path.join(folder, 'test'), [test]);
@@ -75,6 +78,38 @@ export async function runPoint(point: Point, folder: string, options: RunPointOp
       finished: new Date().toISOString(),
     },
   };
+}
+
+/** The temperature of a point, fitted as its options say. */
+async function fitted(
+  model: LanguageModel,
+  { options, sources, seed, evaluation }: Point,
+  folder: string,
+  asked: Result,
+) {
+  const { fit: on, limit } = options as TsOptions;
+  const ofOptions = ({ rows }: Result) => {
+    const { status, applied_temperature } = fitTemperature(
+      rows.map(({ logprobs, label }) => ({ logits: logprobs, label })),
+    );
+    return { status: status as string, applied: applied_temperature };
+  };
+  if (on === 'validation') return ofOptions(asked);
+  const file = await trainingFile(sources.trainValidation!, path.join(folder, 'train-validation.jsonl'));
+  const data = await readTraining(file, { limit });
+  if (data.kind !== 'instructions') {
+    throw new UsageError(`${file} holds questions, and ts is to be fitted on ${on} of instructions`, {
+      remedy: 'fit it on "validation"',
+    });
+  }
+  if (on === 'tokens') {
+    const { maxPositions } = model.config;
+    const { temperature } = fitTokenTemperature(model, toExamples(data, model.tokenizer, { format: 'letter', maxPositions }).examples); // prettier-ignore
+    return { status: 'finite', applied: temperature };
+  }
+  const docs = syntheticQuestions(data.instructions, Random.seed(seed).stream('synthetic'));
+  const task = { name: 'synthetic', version: 1, source: file, split: 'all', docs, skipped: [], prompt: questionPrompt };
+  return ofOptions(await evaluate(model, task, { ...evaluation, seed, resamples: 0 }));
 }
 
 /** Trains in `train/`, going on where an earlier process of the same code has stopped. */

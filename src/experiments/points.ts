@@ -6,7 +6,7 @@ import { fileError, toJson } from '../base/files';
 import { shortHash } from '../base/hash';
 import { unknownName } from '../base/pick';
 import { PRESETS, presetFile } from '../base/presets';
-import { completeOptions, isTrained, optionNames, resolveMethod } from './methods';
+import { completeOptions, isTrained, optionNames, resolveMethod, usesInstructions } from './methods';
 import type { CheckedPlan, Setting, Source } from './plan';
 import type { Point } from './types';
 
@@ -49,14 +49,17 @@ export async function pointsOf(plan: CheckedPlan): Promise<Point[]> {
       for (const entry of methods) {
         for (const { varied, ...configuration } of configurations(entry, setting)) {
           const trained = isTrained(configuration.method);
-          if (trained && setting.train === undefined) {
+          const instructed = usesInstructions(configuration.method, configuration.options);
+          if ((trained || instructed) && setting.train === undefined) {
             throw new UsageError(`the setting ${name} has nothing to train on, which ${entry.method} needs`, {
               remedy: 'name a "train" file or task in it',
             });
           }
           const sources: Point['sources'] = {
             ...(trained && { train: toSource(setting.train!) }),
-            ...(trained && { trainValidation: toSource(setting.trainValidation ?? setting.validation) }),
+            ...((trained || instructed) && {
+              trainValidation: toSource(setting.trainValidation ?? setting.validation),
+            }),
             validation: toSource(setting.validation),
             test: toSource(setting.test),
           };

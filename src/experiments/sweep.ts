@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { CalmError, UsageError } from '../base/errors';
-import { makeFolder, readJson, toJson, writeFile } from '../base/files';
+import { makeFolder, readJson, readJsonl, toJson, writeFile } from '../base/files';
 import { PACKAGE_ROOT } from '../base/presets';
 import { Board, showBoard } from './board';
 import { estimator, type Estimate } from './estimate';
@@ -18,6 +18,8 @@ export interface SweepOptions extends Omit<SlurmResources, 'parallel' | 'memory'
   /** Where `plan.json`, `points/`, `rows.jsonl` and `summary.json` go; a sweep that is there already is continued. */
   out: string;
   executor?: 'local' | 'slurm' | undefined;
+  /** Rows of an earlier sweep (its rows.jsonl): the points that they are of are not run again. */
+  known?: string | undefined;
   /** Points at once: processes here, by default 1; tasks of the array on Slurm, by default as many as it allows. */
   parallel?: number | undefined;
   /** GiB: of all processes together here, by default nine tenths of the machine; of each point on Slurm. */
@@ -71,6 +73,7 @@ export async function sweep(plan: Plan | CheckedPlan, options: SweepOptions): Pr
   refuseOther(checked, out);
   const points = await pointsOf(checked);
   prepare(checked, points, out);
+  if (options.known !== undefined) await takeOver(options.known, points, out);
 
   const board = new Board(points.map(({ id }) => id));
   const rows = new Map(readPointRows(points, out).map((row) => [row.id, row]));
@@ -173,6 +176,16 @@ function prepare(plan: CheckedPlan, points: readonly Point[], out: string): void
     if (isDone(folder) || (fs.existsSync(file) && fs.readFileSync(file, 'utf8') === text)) continue;
     makeFolder(folder);
     writeFile(file, text);
+  }
+}
+
+/** Puts the rows of an earlier sweep where those of its points are missing. */
+async function takeOver(file: string, points: readonly Point[], out: string): Promise<void> {
+  const open = new Set(points.map(({ id }) => id).filter((id) => !isDone(pointFolder(out, id))));
+  for await (const { value } of readJsonl(file)) {
+    const { id } = value as Partial<PointRow>;
+    if (id === undefined || !open.delete(id)) continue;
+    writeFile(path.join(pointFolder(out, id), FILES.row), `${toJson(value, 2)}\n`);
   }
 }
 

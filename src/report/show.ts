@@ -1,10 +1,8 @@
+import { notebook, type Bundle, type Send } from '../base/notebook';
 import type { VegaLiteSpec } from './reliability';
 import type { Row } from './types';
 import { renderPng } from './render';
 import { toMarkdown } from './table';
-
-type Bundle = Record<string, unknown>;
-type Send = (data: { data: Bundle; metadata: Bundle; transient: Bundle }, update: boolean) => void;
 
 /**
  * Shows a figure (a Vega-Lite specification or an SVG document), a table of rows, or Markdown text in a tslab notebook.
@@ -43,13 +41,4 @@ function isTable(what: VegaLiteSpec | readonly Row[]): what is readonly Row[] {
 
 function display(send: Send, data: Bundle, metadata: Bundle = {}): void {
   send({ data, metadata, transient: {} }, false);
-}
-
-/**
- * The running tslab kernel's message writer, if there is one. tslab's `display` sends one MIME type a message, which
- * would show a figure twice, so what it calls is called here; the module is in the cache only inside a kernel.
- */
-function notebook(): Send | undefined {
-  const kernel = require.cache[require.resolve('tslab/dist/jupyter.js')];
-  return (kernel?.exports as { lastWriteDisplayData?: Send | null } | undefined)?.lastWriteDisplayData ?? undefined;
 }

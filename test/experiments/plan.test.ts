@@ -130,7 +130,10 @@ describe('a plan that cannot be run', () => {
     ],
     [{ methods: [{ method: 'calm', options: { gamma: 1 }, grid: { gamma: [1] } }] }, /gamma is set already/],
     [{ methods: [{ method: 'calm-scalar', options: { head: 'vector' } }] }, /head is set already/],
-    [{ methods: [{ method: 'ts', grid: { bins: [1] } }] }, /ts has no options, and "bins" stands in its grid/],
+    [
+      { methods: [{ method: 'baseline', grid: { bins: [1] } }] },
+      /baseline has no options, and "bins" stands in its grid/,
+    ],
     [{ model: 'nowhere' }, /unknown model "nowhere"/],
     [{ model: 'no/where' }, /cannot read .*no.where: does not exist/],
   ])('%j is refused in words', async (changes, message) => {

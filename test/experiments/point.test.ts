@@ -85,6 +85,24 @@ describe('a point', () => {
     expect(row.cost.tokens_trained).toBeGreaterThan(1000);
   });
 
+  it('fits a temperature on the tokens of instructions, or on questions made of them', async () => {
+    const file = at('instructions.jsonl');
+    const rows = Array.from({ length: 8 }, (_, i) => ({ instruction: `say ${i}`, output: `it is ${i}` }));
+    fs.writeFileSync(file, rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+    const settings = { ood: { train: file, trainValidation: file, validation: 'valid.jsonl', test: 'test.jsonl' } };
+    const methods = (['tokens', 'synthetic'] as const).map((fit) => ({ method: 'ts', name: fit, options: { fit } }));
+    const [, tokens, synthetic] = await pointsOf(tinyPlan(folder, { settings, methods }));
+    const byToken = await runPoint(tokens!, at('tokens'), { cache });
+    const byQuestion = await runPoint(synthetic!, at('synthetic'), { cache });
+    expect(byToken.temperature!.applied).not.toBeCloseTo(byQuestion.temperature!.applied, 3);
+    expect(byToken.test.metrics['accuracy']).toEqual(byQuestion.test.metrics['accuracy']);
+    const questions = { s: { train: 'train.jsonl', validation: 'valid.jsonl', test: 'test.jsonl' } };
+    const [, wrong] = await pointsOf(tinyPlan(folder, { settings: questions, methods: methods.slice(0, 1) }));
+    await expect(runPoint(wrong!, at('wrong'), { cache })).rejects.toThrow('holds questions, and ts is to be fitted');
+    const none = { s: { validation: 'valid.jsonl', test: 'test.jsonl' } };
+    await expect(pointsOf(tinyPlan(folder, { settings: none, methods }))).rejects.toThrow('has nothing to train on');
+  });
+
   it('trains on a task as well as on a file', async () => {
     const settings = { s: { train: { task: 'starter', split: 'train', limit: 16 }, validation: { task: 'starter', split: 'validation', limit: 8 }, test: { task: 'starter', limit: 8 } } }; // prettier-ignore
     const all = await pointsOf(tinyPlan(folder, { settings, methods: [{ method: 'calm', options: SMALL }] }));

@@ -40,6 +40,18 @@ describe('a sweep', () => {
     expect(rows(out)).toHaveLength(5);
   });
 
+  it('does not run again what an earlier sweep has rows of', async () => {
+    await go(at('earlier'), { seeds: [0] });
+    const out = at('later');
+    const { summary } = await go(out, {}, { known: path.join(at('earlier'), 'rows.jsonl') });
+    expect(summary.done).toBe(4);
+    const ran = rows(out).map((id) => runsOf(out, id));
+    expect(ran).toEqual([0, 0, 0, 1]);
+    expect(readJsonl(path.join(out, 'rows.jsonl')).slice(0, 3)).toEqual(
+      readJsonl(path.join(at('earlier'), 'rows.jsonl')),
+    );
+  });
+
   it('says what failed, and how long its points took', async () => {
     process.env['STUB'] = JSON.stringify({ fails: 'out of luck', ms: 100 });
     try {
