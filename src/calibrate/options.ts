@@ -91,6 +91,7 @@ export const METHODS = {
   }),
   reg: z.strictObject({
     ...singleLevel,
+    epochs: common.epochs.describe('5 in domain, 30 out of domain (C.2)'),
     penalty: z.number().min(0).default(1e-5).describe('alpha of the confidence penalty (Table 5: 1e-5, 1e-6)'),
     self,
   }),
