@@ -171,8 +171,8 @@ async function trainingFile(source: Source, file: string): Promise<string> {
   return file;
 }
 
-function measured({ n, task, split, metrics }: Result): Measured {
-  return { n, task, split, metrics };
+function measured({ n, task, split, metrics, bins }: Result): Measured {
+  return { n, task, split, metrics, bins };
 }
 
 /** The largest resident size that this process has had, in MiB. */

@@ -1,4 +1,4 @@
-import type { Metric, Normalisation, Scoring } from '../evaluate';
+import type { Metric, Normalisation, Result, Scoring } from '../evaluate';
 import type { WeightFormat } from '../model/weight-formats';
 import type { Source } from './plan';
 
@@ -35,6 +35,8 @@ export interface Measured {
   task: string;
   split: string;
   metrics: Record<string, Metric>;
+  /** The bins behind a reliability diagram. */
+  bins: Result['bins'];
 }
 
 /** What a point cost, as it was measured. */

@@ -94,6 +94,7 @@ export function row(fields: Partial<PointRow> & { accuracy?: number; ece?: numbe
     task: 't',
     split: 's',
     metrics: { accuracy: metric(accuracy), conf_ece: metric(confEce) },
+    bins: { confidence: [], classwise_total: [] },
   });
   return {
     id: 'p',
