@@ -26,7 +26,7 @@ export function trainModel(calm: Command): void {
       '--train <file>',
       'rows {question, choices, answer} or {instruction, input, output}; for dpo {prompt, chosen, rejected}',
     )
-    .requiredOption('--valid <file>', 'rows that are measured, and those above where there are two levels')
+    .requiredOption('--valid <file>', 'rows to validate on; with calm and iterate also those of the upper level')
     .requiredOption('--out <folder>', 'where run.json, log.jsonl, checkpoints, the adapter and the head go')
     .option(
       '--set <key=value>',
