@@ -16,3 +16,16 @@ export {
   temperatureNll,
   temperatureReport,
 } from './temperature';
+export {
+  type PosthocFit,
+  type PosthocMethod,
+  type PosthocName,
+  type PosthocOptions,
+  type PosthocStatus,
+  applyPosthoc,
+  fitPosthoc,
+  POSTHOC,
+  posthocFromJson,
+  posthocReport,
+  posthocToJson,
+} from './posthoc';
