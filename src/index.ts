@@ -104,6 +104,7 @@ export {
   readResults,
   readRows,
   taskNames,
+  withPosthoc,
   withTemperature,
   writeResults,
   type Answers,

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import * as path from 'node:path';
 import { someOf, UsageError } from '../base/errors';
 import { readJson } from '../base/files';
+import { POSTHOC, posthocFromJson } from '../calibrate/posthoc';
 import { calibrationFromJson } from '../calibrate/temperature';
 import type { GenerationRow, ResponseCache, Result, Row, TextRow } from '../evaluate';
 import type { LanguageModel } from '../pretrained';
@@ -71,7 +72,7 @@ export function evaluateTasks(calm: Command): void {
       oneOf(['multiturn']),
     )
     .option('--system <text>', 'what stands before everything; in a chat, the message of the system')
-    .option('--calibration <file>', 'apply a temperature, as "calm fit temperature --out" writes it')
+    .option('--calibration <file>', 'apply a temperature or another calibrator, as "calm fit --out" writes it')
     .option('--bins <n>', 'bins of the reliability diagram and the ECEs', integer(1, MOST_BINS), 10)
     .option('--resamples <n>', 'bootstrap resamples behind the intervals; 0 for none', integer(0, 1_000_000), 1000)
     .option('--seed <s>', 'seed of the examples and of the resampling', integer(0), 0)
@@ -88,6 +89,7 @@ export function evaluateTasks(calm: Command): void {
         loadTask,
         loadTexts,
         openCache,
+        withPosthoc,
         withTemperature,
         writeResults,
       } = await import('../index.js');
@@ -107,7 +109,7 @@ export function evaluateTasks(calm: Command): void {
         throw new UsageError('a temperature changes nothing of greedy answers', { remedy: 'leave out --calibration' });
       }
       const json = calibration && readJson(calibration);
-      const fitted = calibration && naming(calibration, () => calibrationFromJson(json));
+      const calibrated = calibration ? naming(calibration, () => calibratorOf(json)) : undefined;
       const runs: {
         name: string;
         run: (model: LanguageModel, cache?: ResponseCache) => Promise<AnyResult> | AnyResult;
@@ -125,7 +127,10 @@ export function evaluateTasks(calm: Command): void {
             name: task.name,
             run: async (model, cache) => {
               const result = await evaluate(model, task, { ...options, scoring, cache });
-              return fitted ? withTemperature(result, fitted.applied_temperature, { bins, resamples }) : result;
+              if (!calibrated) return result;
+              return calibrated.method === 'temperature'
+                ? withTemperature(result, calibrated.applied_temperature, { bins, resamples })
+                : withPosthoc(result, calibrated, { bins, resamples });
             },
           });
         }
@@ -150,6 +155,14 @@ export function evaluateTasks(calm: Command): void {
         `${toMarkdown(resultsTable(results))}\n\n${remarks(results)}${path.join(out, 'results.json')}, ${path.join(out, 'rows.jsonl')}`,
       );
     });
+}
+
+/** A temperature, or one of its relatives. */
+function calibratorOf(json: unknown) {
+  const method = typeof json === 'object' && json !== null && 'method' in json ? json.method : undefined;
+  return typeof method === 'string' && Object.hasOwn(POSTHOC, method)
+    ? posthocFromJson(json)
+    : calibrationFromJson(json);
 }
 
 /** What a reader of the table should know of items that were cut or left out. */

@@ -43,7 +43,7 @@ export function fit(calm: Command): void {
       (text, all: string[]) => [...all, text],
       [],
     )
-    .option('--out <file>', 'write the parameters ("calm eval --calibration" takes those of temperature)')
+    .option('--out <file>', 'write the parameters, for "calm eval --calibration"')
     .option('--json', 'print one JSON object')
     .addHelpText(
       'after',

@@ -1,7 +1,7 @@
 import { CalmError, someOf, UsageError } from '../base/errors';
 import { pick } from '../base/pick';
 import { Random } from '../engine/random';
-import { applyTemperature } from '../calibrate';
+import { applyPosthoc, applyTemperature, type PosthocFit } from '../calibrate';
 import { docHash } from '../data';
 import { argmax, softmax } from '../metrics';
 import type { LanguageModel } from '../pretrained';
@@ -111,6 +111,23 @@ function toRow(task: Task, i: number, scored: OptionScores, { scoring, normalisa
         prediction_bytes: argmax(raw.map((lp, k) => lp / Buffer.byteLength(continuations.texts[k]!))),
       }),
   };
+}
+
+/**
+ * The same answers through a post-hoc calibrator, as `fitPosthoc` fits it; another option may become the most likely.
+ * @throws CalmError on a question with another number of options than the calibrator is for
+ */
+export function withPosthoc(result: Result, fitted: PosthocFit, options: EvaluateOptions = {}): Result {
+  const { bins = 10, resamples = 1000 } = options;
+  const rows = result.rows.map((row) => {
+    const probs = applyPosthoc(fitted, { logits: row.logprobs });
+    const prediction = argmax(probs);
+    return { ...row, probs, prediction, correct: prediction === row.label };
+  });
+  const random = Random.seed(result.seed).stream('bootstrap');
+  const summary = summariseRows(rows, { bins, resamples, random, temperature: null });
+  const { topics: _topics, ...rest } = result; // of the answers as they were
+  return { ...rest, calibration: fitted.method, ...summary, rows };
 }
 
 /** The same answers with a temperature applied to the logits over options; predictions stay as they are. */

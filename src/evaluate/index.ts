@@ -1,7 +1,7 @@
 export { openCache, ResponseCache } from './cache';
 export { answersOf, type Answers } from './answers';
 export { compareRows, type Comparison, type Difference, type Flip } from './compare';
-export { evaluate, withTemperature, type EvaluateOptions } from './evaluate';
+export { evaluate, withPosthoc, withTemperature, type EvaluateOptions } from './evaluate';
 export { generateTexts, type Generated, type GenerateTextsOptions } from './generate-texts';
 export {
   evaluateGeneration,

@@ -29,7 +29,8 @@ export const Z = 1.959964;
 
 /**
  * Every metric of rows, with standard errors and 95 % bootstrap intervals over items.
- * @param temperature the one behind the rows' probabilities: the NLL is taken before they underflow to 0
+ * @param temperature the one behind the rows' probabilities: the NLL is taken before they underflow to 0; null where
+ *   they are not a softmax of the scores at one
  */
 export function summariseRows(
   rows: readonly Row[],
@@ -38,7 +39,7 @@ export function summariseRows(
     resamples,
     random,
     temperature = 1,
-  }: { bins: number; resamples: number; random: Random; temperature?: number },
+  }: { bins: number; resamples: number; random: Random; temperature?: number | null },
 ): Pick<Result, 'metrics' | 'bins' | 'binning'> {
   const {
     bins: tables,
@@ -50,7 +51,7 @@ export function summariseRows(
     confidence: Math.max(...probs),
     correct: correct ? 1 : 0,
     brier: probs.reduce((sum, p, j) => sum + (p - (j === label ? 1 : 0)) ** 2, 0),
-    nll: -logSoftmax(logprobs, temperature)[label]!,
+    nll: temperature === null ? -Math.log(probs[label]!) : -logSoftmax(logprobs, temperature)[label]!,
     probs,
     label,
   }));

@@ -240,6 +240,17 @@ describe('eval, fit, eval --calibration, report', () => {
     const same = evaluate('mine', 'same', '--split', 'train', ...cloze, '--calibration', at('t.json'));
     const { value } = (await calmJson<Summary>(...same)).results[0]!.metrics['nll']!;
     expect(value).toBeCloseTo(fit.nll_after, 9);
+    const ets = await calmJson<{ nll_after: number }>(
+      'fit',
+      'ets',
+      at('validation/rows.jsonl'),
+      '--out',
+      at('ets.json'),
+    );
+    const mixed = evaluate('mine', 'mixed', '--split', 'train', ...cloze, '--calibration', at('ets.json'));
+    const [result] = (await calmJson<Summary>(...mixed)).results;
+    expect(result).toMatchObject({ calibration: 'ets' });
+    expect(result!.metrics['nll']!.value).toBeCloseTo(ets.nll_after, 9);
     const report = await calmJson<{ results: number; files: Record<string, string> }>(
       'report', at('before'), at('after'), '--out', at('figures'), '--name', 'both',
     ); // prettier-ignore

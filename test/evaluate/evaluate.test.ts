@@ -2,10 +2,11 @@ import * as path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CalmError, UsageError } from '../../src/base/errors';
 import { setQuiet } from '../../src/base/progress';
+import { applyPosthoc, fitPosthoc } from '../../src/calibrate';
 import type { ChoiceQuestion } from '../../src/data';
 import { tensorsKept } from '../../src/engine/leaks';
 import { Random } from '../../src/engine/random';
-import { evaluate, loadTask, withTemperature, type Result, type Task } from '../../src/evaluate';
+import { evaluate, loadTask, withPosthoc, withTemperature, type Result, type Task } from '../../src/evaluate';
 import { argmax, logSoftmax, softmax } from '../../src/metrics';
 import { lastLogits, scoreContinuations } from '../../src/model';
 import { loadModel, renderMessages, type LanguageModel } from '../../src/pretrained';
@@ -286,6 +287,29 @@ describe('evaluate', () => {
   it('keeps no tensors', async () => {
     expect(await tensorsKept(() => evaluate(model, task(), QUICK))).toBe(0);
     expect(await tensorsKept(() => evaluate(model, task(), { ...QUICK, scoring: 'cloze' }))).toBe(0);
+  });
+});
+
+describe('withPosthoc', () => {
+  it('is the calibrator of each row; what is most likely, and right, is asked anew', async () => {
+    const three = Array.from({ length: 30 }, (_, i) => ({
+      ...DOCS[1]!,
+      id: `t${i}`,
+      question: `${i}?`,
+      answer: (i * 7) % 3,
+    }));
+    const before = await evaluate(model, task(three), { ...QUICK, scoring: 'cloze' });
+    const fitted = fitPosthoc('vector', before.rows.map((row) => ({ logits: row.logprobs, label: row.label }))); // prettier-ignore
+    const after = withPosthoc(before, fitted, QUICK);
+    expect([after.calibration, after.temperature]).toEqual(['vector', undefined]);
+    after.rows.forEach((row, i) => {
+      close(row.probs, applyPosthoc(fitted, { logits: before.rows[i]!.logprobs }), 1e-12);
+      expect([row.prediction, row.correct]).toEqual([argmax(row.probs), argmax(row.probs) === row.label]);
+    });
+    expect(after.metrics['nll']!.value).toBeCloseTo(fitted.nll_after, 9);
+    expect(after.rows.some((row, i) => row.prediction !== before.rows[i]!.prediction)).toBe(true);
+    expect(after.metrics['accuracy']!.value).not.toBe(before.metrics['accuracy']!.value);
+    await expect(evaluate(model, task(), { ...QUICK, scoring: 'cloze' }).then((all) => withPosthoc(all, fitted))).rejects.toThrow('2 options, but the calibrator was fitted to 3'); // prettier-ignore
   });
 });
 
