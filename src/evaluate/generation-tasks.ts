@@ -2,8 +2,8 @@ import { UsageError } from '../base/errors';
 import { firstOf, questionPrompt, readOpenQuestions } from '../data';
 import { exactMatch, type ExactMatchOptions } from './generation';
 import { readGenerationTask } from './own-task';
-import { findTask, type Kind, type TaskOptions } from './tasks';
-import type { GenerationTask } from './types';
+import { findTask, type Kind } from './tasks';
+import type { GenerationTask, TaskOptions } from './types';
 
 /** What is known of a task, its rows apart. */
 interface OpenRecipe extends Pick<GenerationTask, 'version' | 'prompt' | 'description' | 'until' | 'maxNewTokens'> {

@@ -18,7 +18,7 @@ export { defineGenerationTask, defineTask, type GenerationSpec, type TaskSpec } 
 export { evaluateTexts, loglikelihoodRolling, type PerplexityOptions } from './perplexity';
 export { encodePair } from './prompts';
 export { readResults, readRows, writeResults, type ResultSummary } from './results';
-export { loadTask, taskNames, type TaskOptions } from './tasks';
+export { loadTask, taskNames } from './tasks';
 export { loadTexts } from './text-tasks';
 export type {
   Form,
@@ -30,6 +30,7 @@ export type {
   Row,
   Scoring,
   Task,
+  TaskOptions,
   TextRow,
   TextTask,
 } from './types';

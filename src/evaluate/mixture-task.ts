@@ -4,8 +4,7 @@ import { UsageError } from '../base/errors';
 import { pick } from '../base/pick';
 import { cacheFolder, PACKAGE_ROOT } from '../base/presets';
 import { docHash, firstOf, MCQA, questionPrompt, readQuestions, type ChoiceQuestion } from '../data';
-import type { TaskOptions } from './tasks';
-import type { Task } from './types';
+import type { Task, TaskOptions } from './types';
 
 const SPLITS = { test: true, validation: true, train: true };
 

@@ -8,20 +8,7 @@ import { poolSplit } from './few-shot';
 import { loadMixture } from './mixture-task';
 import { readTask } from './own-task';
 import { OWN, RECIPES, type Recipe } from './recipes';
-import type { Task } from './types';
-
-export interface TaskOptions {
-  /** Folder that holds `<task>/<split>.jsonl` (or `<task>.jsonl`); the starter questions, and what was fetched, need none. */
-  data?: string;
-  split?: string;
-  /** The first n questions; below 1, that share of them. */
-  limit?: number;
-  /**
-   * Worked examples before each question, from the task's `train` split, else `validation` or `dev`, else from the
-   * split that is asked. Which ones depends on the seed of the evaluation.
-   */
-  shots?: number;
-}
+import type { Task, TaskOptions } from './types';
 
 /** Names that `loadTask` knows without a data folder's help. */
 export function taskNames(): string[] {

@@ -3,8 +3,8 @@ import * as path from 'node:path';
 import { CalmError } from '../base/errors';
 import { fileError, readJsonl } from '../base/files';
 import { firstOf } from '../data';
-import { CHOICES, findTask, type TaskOptions } from './tasks';
-import type { TextTask } from './types';
+import { CHOICES, findTask } from './tasks';
+import type { TaskOptions, TextTask } from './types';
 
 /**
  * Loads texts to measure perplexity on. A `.txt` file is one document; a `.jsonl` file, or a name under a data folder as

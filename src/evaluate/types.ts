@@ -49,6 +49,20 @@ export interface Task extends Form {
   fewShot?: FewShot;
 }
 
+/** Which rows of a task are loaded. */
+export interface TaskOptions {
+  /** Folder that holds `<task>/<split>.jsonl` (or `<task>.jsonl`); the starter questions, and what was fetched, need none. */
+  data?: string;
+  split?: string;
+  /** The first n questions; below 1, that share of them. */
+  limit?: number;
+  /**
+   * Worked examples before each question, from the task's `train` split, else `validation` or `dev`, else from the
+   * split that is asked. Which ones depends on the seed of the evaluation.
+   */
+  shots?: number;
+}
+
 /** Questions that are answered in the model's own words. */
 export interface GenerationTask extends Pick<Task, 'name' | 'version' | 'source' | 'split' | 'skipped'> {
   /** Each with the answers that are right. */

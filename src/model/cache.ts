@@ -1,6 +1,6 @@
 import { tf } from '../engine/backend';
 import { pack, type Past } from './packed';
-import type { Transformer } from './score';
+import type { Transformer } from './transformer';
 import { forward, type KeyValueCache } from './transformer';
 import { sharedBeginning } from './tree';
 

@@ -3,7 +3,7 @@ import type { Random } from '../engine/random';
 import { tf } from '../engine/backend';
 import { disposeCache } from './cache';
 import { pack } from './packed';
-import type { Transformer } from './score';
+import type { Transformer } from './transformer';
 import { forward, unembed, type KeyValueCache } from './transformer';
 
 export interface GenerateOptions {

@@ -4,19 +4,11 @@ export { openCheckpoint } from './safetensors';
 export { GGUF_NAMES, HUGGING_FACE_NAMES, loadParameters } from './load';
 export { WEIGHT_FORMATS, type WeightFormat } from './weight-formats';
 export type { TensorSource } from './checkpoint-types';
-export { forward, unembed, unembeddingOf, type Parameters } from './transformer';
+export { forward, unembed, unembeddingOf, type Parameters, type Transformer } from './transformer';
 export { pack, type Sequence } from './packed';
 export { withSharedPrefix, type Prefix } from './cache';
 export { growTrees, type Tree } from './tree';
-export {
-  lastLogits,
-  LOGIT_ROWS,
-  scoreContinuations,
-  tokensRead,
-  type Continuation,
-  type ScoreRequest,
-  type Transformer,
-} from './score';
+export { lastLogits, LOGIT_ROWS, scoreContinuations, tokensRead, type Continuation, type ScoreRequest } from './score';
 export {
   createAdapter,
   fuse,

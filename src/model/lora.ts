@@ -4,7 +4,7 @@ import { tf, type Tensor, type Tensor2D } from '../engine/backend';
 import { dropoutMask, matmul } from '../engine/ops';
 import type { Random } from '../engine/random';
 import type { ModelConfig } from './config';
-import type { Transformer } from './score';
+import type { Transformer } from './transformer';
 import { TARGETS, type Target } from './targets';
 import { blockOf, type Block, type Parameters, type Product, type StoredBlock } from './transformer';
 

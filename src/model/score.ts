@@ -1,15 +1,8 @@
 import { tf, type Tensor2D } from '../engine/backend';
 import { cacheOf, type Prefix } from './cache';
-import type { ModelConfig } from './config';
 import { pack } from './packed';
-import { forward, unembed, type Parameters } from './transformer';
+import { forward, unembed, type Transformer } from './transformer';
 import { growTrees } from './tree';
-
-/** What every function here needs of a model. */
-export interface Transformer {
-  config: ModelConfig;
-  parameters: Parameters;
-}
 
 /** Vocabulary rows of logits held at once: bounds memory at 128 x vocabulary x 4 bytes. */
 export const LOGIT_ROWS = 128;

@@ -16,7 +16,7 @@ import {
   type Dropout,
 } from './lora';
 import type { Packed } from './packed';
-import type { Transformer } from './score';
+import type { Transformer } from './transformer';
 import { blockOf, embed, MOST_SCORES, runBlock, type Block, type Product } from './transformer';
 
 /** A forward pass whose adapter can be differentiated. */

@@ -38,6 +38,12 @@ export type Parameters = {
   bias?: Tensor;
 };
 
+/** A model as what runs it needs it. */
+export interface Transformer {
+  config: ModelConfig;
+  parameters: Parameters;
+}
+
 /**
  * Keys and values of every layer, [rows, kvHeads, width, headDim], and which places of that grid are real. Layers of
  * one row stand for every row of a batch.

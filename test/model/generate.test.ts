@@ -4,7 +4,7 @@ import { tensorsKept } from '../../src/engine/leaks';
 import { Random } from '../../src/engine/random';
 import { dispose, map } from '../../src/engine/tree';
 import { generate, type GenerateOptions } from '../../src/model/generate';
-import { lastLogits, type Transformer } from '../../src/model/score';
+import { lastLogits, type Transformer } from '../../src/model';
 import { softmax } from '../../src/metrics/softmax';
 import { tinyModel } from './tiny-model';
 

@@ -6,7 +6,7 @@ import { configFromGguf } from '../../src/model/config';
 import { generate } from '../../src/model/generate';
 import { openGguf } from '../../src/model/gguf';
 import { GGUF_NAMES, loadParameters } from '../../src/model/load';
-import { lastLogits, scoreContinuations, type Transformer } from '../../src/model/score';
+import { lastLogits, scoreContinuations, type Transformer } from '../../src/model';
 import { HAS_SHARED, HAS_SMOL, sharedJson, SMOL } from '../shared';
 
 interface Reference {

@@ -2,7 +2,7 @@ import { tf, type Tensor } from '../../src/engine/backend';
 import { Random } from '../../src/engine/random';
 import type { ModelConfig } from '../../src/model/config';
 import { pack, type Sequence } from '../../src/model/packed';
-import type { Transformer } from '../../src/model/score';
+import type { Transformer } from '../../src/model/transformer';
 import { forward, unembed } from '../../src/model/transformer';
 
 /** A small Llama model with random weights; 8 heads share 2 key-value heads. */
