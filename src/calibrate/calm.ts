@@ -1,6 +1,4 @@
-import { tf } from '../engine/backend';
 import { Random } from '../engine/random';
-import { map } from '../engine/tree';
 import { bomeStep, type BilevelProblem } from '../train/bome';
 import type { Example } from '../train/examples';
 import type { Method } from '../train/loop';
@@ -18,16 +16,17 @@ import {
   type Context,
 } from './context';
 import { crossEntropy, negativeEntropy } from './criterion';
-import { clipHead, displacement, identityHead, type Head } from './head';
+import { displacement, type Head } from './head';
 import { objective } from './objective';
 import type { CalmOptions } from './options';
+import { twoLevels } from './two-levels';
 
 /**
  * CALM (the seed paper's Algorithm 1) as a method of the training loop: each step runs T inner steps on as many training
  * batches, takes BOME's direction for the head above and the adapter below, and updates both.
  */
 export function calm(context: Context<CalmOptions>): Method {
-  const { model, train, validation, lora, options, identity } = context;
+  const { model, train, validation, lora, options } = context;
   const { batch, innerSteps, epochs, seed } = options;
   const random = Random.seed(seed);
   // One outer step per T training batches, unless said otherwise: then each epoch sees the training set about once.
@@ -87,30 +86,14 @@ export function calm(context: Context<CalmOptions>): Method {
   };
 
   return {
-    identity,
+    ...twoLevels(context),
     steps: epochs * perEpoch,
     warmupSteps: Math.min(options.warmupEpochs, epochs) * perEpoch,
-    variables: {
-      head: identityHead(options.head === 'scalar' ? 1 : model.config.vocabSize),
-      adapter: context.adapter,
-    },
-    groups: {
-      // No decay on the head: it would pull d to 0, not to the identity.
-      head: { rate: options.upperRate, weightDecay: 0 },
-      adapter: { rate: options.lowerRate, weightDecay: options.weightDecay },
-    },
-    optimiser: { optimiser: options.optimiser },
-    clipNorm: options.clipNorm,
     passes: innerSteps + 2,
     step,
-    project: ({ head, adapter }) => ({
-      head: tf.tidy(() => clipHead(head as Head)),
-      adapter: map(adapter, (leaf) => tf.clipByValue(leaf, -options.clip, options.clip)),
-    }),
     describe: (n) =>
       `loss ${fixed(n['loss'])}, entropy ${fixed(n['entropy'])}, lambda ${fixed(n['lambda'])}, ` +
       `|d-1| ${small(n['d_displacement'])}, |l| ${small(n['l_displacement'])}, ${pace(n)}`,
-    mostLoss: 3 * Math.log(model.config.vocabSize),
     validation: { every: perEpoch, measure: measureOn(context) },
   };
 }

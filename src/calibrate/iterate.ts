@@ -1,6 +1,4 @@
-import { tf } from '../engine/backend';
 import { Random } from '../engine/random';
-import { map } from '../engine/tree';
 import type { Method, Step } from '../train/loop';
 import {
   batchesOf,
@@ -16,9 +14,10 @@ import {
   type Context,
 } from './context';
 import { crossEntropy, negativeEntropy, negativeSelfLabel, weightedSum } from './criterion';
-import { clipHead, displacement, identityHead, type Head } from './head';
+import { displacement, type Head } from './head';
 import { objective } from './objective';
 import type { MethodOptions } from './options';
+import { twoLevels } from './two-levels';
 
 /**
  * Iterate (C.2 of the CALM paper): each epoch takes `lowerSteps` steps of the adapter on cross-entropy with the head
@@ -26,7 +25,7 @@ import type { MethodOptions } from './options';
  * the adapter fixed. Nothing couples the two.
  */
 export function iterate(context: Context<MethodOptions<'iterate'>>): Method {
-  const { model, train, validation, lora, options, identity } = context;
+  const { model, train, validation, lora, options } = context;
   const { batch, epochs, lowerSteps, seed, reduction, batchTokens } = options;
   const random = Random.seed(seed);
   const choices = choicesOf(context);
@@ -37,19 +36,9 @@ export function iterate(context: Context<MethodOptions<'iterate'>>): Method {
   const upper = weightedSum([options.upperTask, crossEntropy], [1, confident]);
   const common = { choices, reduction, batchTokens };
   return {
-    identity,
+    ...twoLevels(context),
     steps: epochs * cycle,
     warmupSteps: Math.min(options.warmupEpochs, epochs) * cycle,
-    variables: {
-      head: identityHead(options.head === 'scalar' ? 1 : model.config.vocabSize),
-      adapter: context.adapter,
-    },
-    groups: {
-      head: { rate: options.upperRate, weightDecay: 0 },
-      adapter: { rate: options.lowerRate, weightDecay: options.weightDecay },
-    },
-    optimiser: { optimiser: options.optimiser },
-    clipNorm: options.clipNorm,
     passes: 1,
     step: (k, { head, adapter }, onPass): Step => {
       const epoch = Math.floor(k / cycle);
@@ -76,12 +65,7 @@ export function iterate(context: Context<MethodOptions<'iterate'>>): Method {
         rows: named(rows),
       };
     },
-    project: ({ head, adapter }) => ({
-      head: tf.tidy(() => clipHead(head as Head)),
-      adapter: map(adapter, (leaf) => tf.clipByValue(leaf, -options.clip, options.clip)),
-    }),
     describe: (n) => `loss ${fixed(n['loss'])}, |d-1| ${small(n['d_displacement'])}, ${pace(n)}`,
-    mostLoss: 3 * Math.log(model.config.vocabSize),
     validation: { every: cycle, measure: measureOn(context) },
   };
 }

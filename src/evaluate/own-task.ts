@@ -12,6 +12,7 @@ import {
   readOpenQuestions,
   readQuestions,
   type ChoiceQuestion,
+  type Questions,
 } from '../data';
 import { exactMatch } from './generation';
 import type { Form, GenerationTask, Task } from './types';
@@ -92,30 +93,14 @@ function parse<S extends z.ZodObject>(schema: S, spec: unknown, where: string): 
  * Makes a task of one's own from rows of any layout.
  * @throws UsageError that names the field or template at fault; CalmError when no row can be used
  */
-export async function defineTask(
-  spec: TaskSpec,
-  { folder = '.', limit, shots = 0, where = 'the task' }: Options = {},
-): Promise<Task> {
-  const { name, version, ...own } = parse(taskSpec, spec, where);
+export async function defineTask(spec: TaskSpec, options: Options = {}): Promise<Task> {
+  const { where = 'the task' } = options;
+  const own = parse(taskSpec, spec, where);
   const template = (field: string, text: string) => compileTemplate(`${where}'s ${field}`, text);
-  const convert = converter(own, template);
-  const read = async (from: z.output<typeof rows>) =>
-    typeof from === 'string'
-      ? readQuestions(path.resolve(folder, from), { convert, invalid: 'skip' })
-      : questionsOf(name, from, { convert, invalid: 'skip' });
-  const { questions, skipped } = await read(own.rows);
-  const pool = shots > 0 ? await read(own.examples ?? own.rows) : undefined;
+  const reading = { convert: converter(own, template), invalid: 'skip' } as const;
   const form = formOf(own, template);
-  const task: Task = {
-    name,
-    version,
-    source: typeof own.rows === 'string' ? path.resolve(folder, own.rows) : where,
-    split: 'all',
-    docs: firstOf(questions, limit),
-    skipped,
-    ...form,
-    ...(pool && { fewShot: { shots, split: own.examples ? 'examples' : 'all', pool: pool.questions } }),
-  };
+  const read = (file: string) => readQuestions(file, reading);
+  const task: Task = { ...(await loaded(own, options, read, (all) => questionsOf(own.name, all, reading))), ...form };
   // A fault of a template shows at the first item, not in the middle of an evaluation.
   const [first] = task.docs;
   if (first) for (const part of [form.prompt, form.continuations, form.description]) part?.(first);
@@ -126,11 +111,9 @@ export async function defineTask(
  * Makes a task of one's own whose questions are answered in the model's own words.
  * @throws UsageError that names the field or template at fault; CalmError when no row can be used
  */
-export async function defineGenerationTask(
-  spec: GenerationSpec,
-  { folder = '.', limit, shots = 0, where = 'the task' }: Options = {},
-): Promise<GenerationTask> {
-  const { name, version, until, max_new_tokens, exact_match, ...own } = parse(generationSpec, spec, where);
+export async function defineGenerationTask(spec: GenerationSpec, options: Options = {}): Promise<GenerationTask> {
+  const { where = 'the task' } = options;
+  const { until, max_new_tokens, exact_match, ...own } = parse(generationSpec, spec, where);
   const template = (field: string, text: string) => compileTemplate(`${where}'s ${field}`, text);
   const question = template('question', own.question);
   const optional = optionalFields(own, template);
@@ -141,20 +124,11 @@ export async function defineGenerationTask(
     answers: listed ? [listed.render(row)] : row[own.answers],
     ...optional(row),
   });
-  const read = async (from: z.output<typeof rows>) =>
-    typeof from === 'string'
-      ? readOpenQuestions(path.resolve(folder, from), { convert, invalid: 'skip' })
-      : openQuestionsOf(name, from, { convert, invalid: 'skip' });
-  const { questions, skipped } = await read(own.rows);
-  const pool = shots > 0 ? await read(own.examples ?? own.rows) : undefined;
+  const reading = { convert, invalid: 'skip' } as const;
+  const read = (file: string) => readOpenQuestions(file, reading);
   const prompt = own.prompt === undefined ? undefined : template('prompt', own.prompt);
   const task: GenerationTask = {
-    name,
-    version,
-    source: typeof own.rows === 'string' ? path.resolve(folder, own.rows) : where,
-    split: 'all',
-    docs: firstOf(questions, limit),
-    skipped,
+    ...(await loaded(own, options, read, (all) => openQuestionsOf(own.name, all, reading))),
     prompt: prompt
       ? ({ question, passage = '', topic = '' }) => prompt.render({ question, passage, topic })
       : questionPrompt,
@@ -162,11 +136,32 @@ export async function defineGenerationTask(
     until,
     maxNewTokens: max_new_tokens,
     metrics: { exact_match: exactMatch(exact_match) },
-    ...(pool && { fewShot: { shots, split: own.examples ? 'examples' : 'all', pool: pool.questions } }),
   };
   const [first] = task.docs;
   if (first) task.prompt(first);
   return task;
+}
+
+/** What both kinds of task are of their rows: questions, what was skipped, and examples where they are asked for. */
+async function loaded<Q>(
+  { name, version, rows: from, examples }: Pick<z.output<typeof taskSpec>, 'name' | 'version' | 'rows' | 'examples'>,
+  { folder = '.', limit, shots = 0, where = 'the task' }: Options,
+  ofFile: (file: string) => Promise<Questions<Q>>,
+  ofRows: (rows: readonly unknown[]) => Questions<Q>,
+) {
+  const read = async (some: z.output<typeof rows>) =>
+    typeof some === 'string' ? ofFile(path.resolve(folder, some)) : ofRows(some);
+  const { questions, skipped } = await read(from);
+  const pool = shots > 0 ? await read(examples ?? from) : undefined;
+  return {
+    name,
+    version,
+    source: typeof from === 'string' ? path.resolve(folder, from) : where,
+    split: 'all',
+    docs: firstOf(questions, limit),
+    skipped,
+    ...(pool && { fewShot: { shots, split: examples ? 'examples' : 'all', pool: pool.questions } }),
+  };
 }
 
 /** Reads a task of one's own from a JSON file, see `TaskSpec` and `GenerationSpec`. */
