@@ -34,9 +34,12 @@ describe('growTrees', () => {
     );
   });
 
+  // So small that one shared token is always worth a tree.
+  const few = fc.array(fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 6 }), { maxLength: 9 });
+
   it('computes nothing twice where all is shared, and gives the same trees in any order', () => {
     fc.assert(
-      fc.property(sequences, (all) => {
+      fc.property(few, (all) => {
         const beginnings = new Set(all.flatMap((ids) => ids.map((_, i) => `7,${ids.slice(0, i + 1).join()}`)));
         const trees = growTrees(all.map((ids) => [7, ...ids]));
         if (all.length > 0) expect(trees.map(({ size }) => size)).toEqual([1 + beginnings.size]);
