@@ -1,7 +1,6 @@
 import { tf, type Tensor } from '../engine/backend';
-import { binIndex } from '../metrics';
 import type { Method } from '../train/loop';
-import { amongOf, baseSureness, binAccuracies, type Context } from './context';
+import { amongOf, baseSureness, binAccuracies, binOf, type Context } from './context';
 import { confidenceTowards, crossEntropy, weightedSum, type Seen } from './criterion';
 import type { MethodOptions } from './options';
 import { singleLevel } from './single-level';
@@ -20,7 +19,7 @@ export function cft(context: Context<MethodOptions<'cft'>>): Method {
   if (accuracies === 'frozen') {
     const known = binAccuracies(baseSureness(context), bins);
     // A bin that was empty before says nothing, and pulls nowhere.
-    const criterion = lossOf(({ confidence }) => Array.from(confidence, (p) => orSelf(known[bin(p, bins)]!, p)));
+    const criterion = lossOf(({ confidence }) => Array.from(confidence, (p) => orSelf(known[binOf(p, bins)]!, p)));
     return singleLevel(context, { at: () => ({ criterion }) });
   }
   const kept = Math.max(0, 1 - batch / context.train.length);
@@ -31,16 +30,14 @@ export function cft(context: Context<MethodOptions<'cft'>>): Method {
       for (let i = 0; i < bins; i++) [all[i], right[i]] = [all[i]! * kept, right[i]! * kept];
       const criterion = lossOf(({ confidence, correct }) => {
         confidence.forEach((p, row) => {
-          all[bin(p, bins)]!++;
-          if (correct[row]) right[bin(p, bins)]!++;
+          all[binOf(p, bins)]!++;
+          if (correct[row]) right[binOf(p, bins)]!++;
         });
-        return Array.from(confidence, (p) => right[bin(p, bins)]! / all[bin(p, bins)]!);
+        return Array.from(confidence, (p) => right[binOf(p, bins)]! / all[binOf(p, bins)]!);
       });
       return { criterion, after: () => ({ carried: tf.tensor2d([all, right]) }) };
     },
   });
 }
-
-const bin = (p: number, bins: number) => binIndex(Math.min(1, p), bins); // a float32 softmax may sum to a little more
 
 const orSelf = (accuracy: number, confidence: number) => (Number.isNaN(accuracy) ? confidence : accuracy);

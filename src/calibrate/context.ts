@@ -169,12 +169,15 @@ export function baseSureness({ model, train, letters, lora, adapter, options }: 
   return out;
 }
 
+/** The bin of a confidence, of `bins` equal ones; a float32 softmax may sum to a little more than 1. */
+export const binOf = (confidence: number, bins: number) => binIndex(Math.min(1, confidence), bins);
+
 /** The share of right answers in each of `bins` equal bins of confidence; NaN in one without any. */
 export function binAccuracies(sureness: readonly Sureness[], bins: number): number[] {
   const [right, all] = [new Array<number>(bins).fill(0), new Array<number>(bins).fill(0)];
   for (const { confidence, correct } of sureness) {
     confidence.forEach((c, i) => {
-      const bin = binIndex(Math.min(1, c), bins); // a float32 softmax may sum to a little more
+      const bin = binOf(c, bins);
       all[bin]!++;
       if (correct[i]) right[bin]!++;
     });

@@ -2,7 +2,7 @@ import { lengthBuckets } from '../data';
 import { tf } from '../engine/backend';
 import { Random } from '../engine/random';
 import { map, type Tree } from '../engine/tree';
-import { pack, scoreContinuations, trainingPass, type Adapter, type Transformer } from '../model';
+import { labelScores, pack, scoreContinuations, trainingPass, type Adapter, type Transformer } from '../model';
 import type { Method } from '../train/loop';
 import type { PreferencePair } from '../train/preferences';
 import { dropoutOf, fixed, pace, shuffledEpochs, stateOf, type Context } from './context';
@@ -70,9 +70,13 @@ export function dpoLoss(
     const pass = trainingPass(model, adapter, packed, Int32Array.from(at), { dropout: seeded, forwardOnly: !wanted });
     try {
       const rows = { labels: Int32Array.from(labels), options: labels.map(() => Infinity), smoothing: new Float32Array(labels.length) }; // prettier-ignore
-      const logps = tokenLogps(model, pass.hidden, rows);
+      const logps = labelScores(
+        model,
+        pass.hidden,
+        labels.map((token, position) => ({ position, token })),
+      );
       const policy = new Array<number>(2 * mine.length).fill(0);
-      logps.forEach((logp, j) => (policy[answers[j]!]! += logp));
+      logps.forEach(({ logProb }, j) => (policy[answers[j]!]! += logProb));
       const gaps = mine.map((_, row) => {
         const reward = (k: number) => policy[k]! - reference[k]!;
         return beta * (reward(2 * row) - reward(2 * row + 1));
@@ -95,30 +99,6 @@ export function dpoLoss(
     }
   });
   return { loss, accuracy: right, margin: margins, ...(wanted && { theta }) };
-}
-
-/** log p of each position's label: the loss of that position alone. */
-function tokenLogps(
-  model: Transformer,
-  hidden: Parameters<typeof atPositions>[2],
-  rows: Omit<Parameters<typeof atPositions>[4], 'weights'>,
-): number[] {
-  const out: number[] = [];
-  const weights = new Float32Array(rows.labels.length).fill(1);
-  const found = atPositions(
-    (distribution, part) => {
-      const at = tf.stack([tf.range(0, part.labels!.length, 1, 'int32'), tf.tensor1d(part.labels!, 'int32')], 1);
-      out.push(...tf.gatherND(distribution.logp, at).dataSync<'float32'>());
-      return { value: tf.scalar(0), u: tf.zerosLike(distribution.p) };
-    },
-    model,
-    hidden,
-    undefined,
-    { ...rows, weights },
-    undefined,
-  );
-  found.hidden.dispose();
-  return out;
 }
 
 const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);

@@ -1,7 +1,6 @@
-import { binIndex } from '../metrics';
 import type { Example } from '../train/examples';
 import type { Method } from '../train/loop';
-import { amongOf, baseSureness, binAccuracies, type Context } from './context';
+import { amongOf, baseSureness, binAccuracies, binOf, type Context } from './context';
 import { smoothed } from './criterion';
 import type { MethodOptions } from './options';
 import { singleLevel } from './single-level';
@@ -27,6 +26,6 @@ function adaptive(context: Context<MethodOptions<'ls'>>, bins: number): Example[
   const accuracies = binAccuracies(sureness, bins);
   return context.train.map((row, i) => ({
     ...row,
-    smoothing: sureness[i]!.confidence.map((c) => 1 - accuracies[binIndex(Math.min(1, c), bins)]!),
+    smoothing: sureness[i]!.confidence.map((c) => 1 - accuracies[binOf(c, bins)]!),
   }));
 }

@@ -8,7 +8,15 @@ export { forward, unembed, unembeddingOf, type Parameters, type Transformer } fr
 export { pack, type Sequence } from './packed';
 export { withSharedPrefix, type Prefix } from './cache';
 export { growTrees, type Tree } from './tree';
-export { lastLogits, LOGIT_ROWS, scoreContinuations, tokensRead, type Continuation, type ScoreRequest } from './score';
+export {
+  labelScores,
+  lastLogits,
+  LOGIT_ROWS,
+  scoreContinuations,
+  tokensRead,
+  type Continuation,
+  type ScoreRequest,
+} from './score';
 export {
   createAdapter,
   fuse,

@@ -104,7 +104,8 @@ export function scoreContinuations(
   const labels = requests.flatMap(({ continuation }, r) =>
     continuation.map((token, i) => ({ position: rowOf[r]![i]!, token })),
   );
-  const scores = scorePositions(model, hidden, labels);
+  const scores = labelScores(model, hidden, labels);
+  hidden.dispose();
   let read = 0;
   return requests.map(({ continuation }) => {
     const mine = scores.slice(read, (read += continuation.length));
@@ -113,10 +114,10 @@ export function scoreContinuations(
 }
 
 /**
- * Log-softmax of the logits at `hidden` [p, hidden], read off at the labels. Disposes `hidden`.
+ * Log-softmax of the logits at `hidden` [p, hidden], read off at the labels.
  * The sum over the vocabulary runs in float32, the final subtraction in float64.
  */
-function scorePositions(
+export function labelScores(
   model: Transformer,
   hidden: Tensor2D,
   labels: { position: number; token: number }[],
@@ -145,6 +146,5 @@ function scorePositions(
       out[i] = { logProb: value[j]! - max[row]! - Math.log(sum[row]!), greedy: value[j] === max[row] };
     });
   }
-  hidden.dispose();
   return out;
 }
