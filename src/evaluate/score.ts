@@ -72,6 +72,8 @@ export async function scoreTask(
   return scored;
 }
 
+const NOT_FINITE = 'a score is not a finite number';
+
 type Examples = readonly (readonly ChoiceQuestion[])[];
 
 function scoreLetters(
@@ -103,7 +105,7 @@ function scoreLetters(
   });
   return items.map(({ prompt, truncated }, i): Scored => {
     const mine = logprobs[i]!;
-    if (mine.some(Number.isNaN)) return { excluded: 'a score is not a number' };
+    if (!mine.every(Number.isFinite)) return { excluded: NOT_FINITE };
     return { logprobs: mine, raw: mine, promptHash: shortHash(prompt), truncated };
   });
 }
@@ -197,10 +199,10 @@ function scoreContinuations(
   return items.map(({ asked, requests, excluded }): Scored => {
     if (excluded !== undefined) return { excluded };
     const mine = requests.map(() => found[next++]!);
-    if (mine.some(({ logProb }) => logProb === -Infinity)) {
+    if (mine.some(({ tokenLogProbs }) => tokenLogProbs.length === 0)) {
       return { excluded: `an option by itself exceeds the model's ${model.config.maxPositions} tokens` };
     }
-    if (mine.some(({ logProb }) => Number.isNaN(logProb))) return { excluded: 'a score is not a number' };
+    if (!mine.every(({ logProb }) => Number.isFinite(logProb))) return { excluded: NOT_FINITE };
     const texts = asked.map(({ text }) => text);
     const divisor = (k: number) => {
       if (options.normalisation === 'token') return mine[k]!.tokenLogProbs.length;
