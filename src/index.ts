@@ -19,7 +19,7 @@ export {
 } from './data';
 
 // Token ids to logits and text.
-export { loadModel, loadTokenizer, renderMessages, type LanguageModel } from './pretrained';
+export { loadModel, loadTokenizer, renderMessages, saveModel, type LanguageModel } from './pretrained';
 export { generate, lastLogits, scoreContinuations, type GenerateOptions } from './model';
 
 // (Probability, outcome) to numbers.
@@ -128,14 +128,28 @@ export {
 
 // Methods x models x settings x seeds to one row a run.
 export {
+  besidePaper,
   cancelSweep,
+  claimsOf,
+  figurePanels,
+  makeToy,
+  mcqaPlan,
   overSeeds,
   paperTable,
+  planTable,
   previewSweep,
+  readPlan,
+  robustnessPlan,
+  runStudy,
   selectPoint,
+  sideBySide,
   sweep,
   type Aggregate,
+  type CheckedPlan,
   type Chosen,
+  type ClaimRow,
+  type ComparedMetric,
+  type ComparedValue,
   type Configuration,
   type CostLine,
   type HeadComparison,
@@ -144,8 +158,11 @@ export {
   type PlannedMethod,
   type PointRow,
   type Preview,
+  type Scale,
   type Selection,
   type SelectionStatus,
+  type Study,
+  type StudyOptions,
   type Summary,
   type SweepOptions,
   type Swept,
@@ -161,6 +178,7 @@ export {
   renderSvg,
   resultsTable,
   saveFigure,
+  saveTable,
   show,
   toCsv,
   toLatex,

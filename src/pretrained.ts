@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { createHash } from 'node:crypto';
 import { CalmError } from './base/errors';
-import { fileError, readJson } from './base/files';
+import { fileError, readJson, writeFile } from './base/files';
 import { pick, unknownName } from './base/pick';
 import { startProgress } from './base/progress';
 import { startEngine, tf, type EngineInfo, type Tensor } from './engine/backend';
@@ -17,6 +17,7 @@ import {
   openCheckpoint,
   openGguf,
   WEIGHT_FORMATS,
+  writeCheckpoint,
   type Transformer,
   type WeightFormat,
 } from './model';
@@ -66,6 +67,27 @@ export async function loadModel(
     weights,
     dispose: () => dispose(loaded.parameters),
   };
+}
+
+const TOKENIZER_FILES = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'];
+
+/**
+ * Writes a model, with the adapter that it may have merged in, as a folder in Hugging Face layout: `config.json`,
+ * `model.safetensors` in float32 and its tokenizer's files.
+ * @throws CalmError for a model that came from a GGUF file, whose tokenizer has no such files; one with a calibration head;
+ *   or when the folder cannot be written
+ */
+export function saveModel(model: LanguageModel, folder: string): void {
+  const files = fs.statSync(model.path).isDirectory()
+    ? TOKENIZER_FILES.map((name) => path.join(model.path, name)).filter((file) => fs.existsSync(file))
+    : [];
+  if (files.length === 0) {
+    throw new CalmError(`${model.path} has no tokenizer.json to go with the weights`, {
+      remedy: "save a model that was loaded from a folder in Hugging Face's layout",
+    });
+  }
+  writeCheckpoint(folder, model);
+  for (const file of files) writeFile(path.join(folder, path.basename(file)), fs.readFileSync(file));
 }
 
 /** The tokenizer of a model, without its weights. @throws CalmError as `loadModel` */

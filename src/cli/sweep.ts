@@ -10,6 +10,7 @@ interface Options extends Pick<
   'known' | 'executor' | 'parallel' | 'memory' | 'retries' | 'partition' | 'time'
 > {
   out?: string;
+  data?: string;
   gpus?: number;
   cpus?: number;
   sbatch: string[];
@@ -24,6 +25,7 @@ export function sweepPlan(calm: Command): void {
     .description("Run an experiment's plan: methods, grids and seeds, here or on a cluster; again to go on")
     .argument('<plan>', 'a .json file, see below')
     .option('--out <folder>', 'where plan.json, points/, rows.jsonl and summary.json go')
+    .option('--data <folder>', "that the plan's paths start from, instead of its own")
     .option('--known <file>', 'rows.jsonl of an earlier sweep, whose points are not run again')
     .option('--executor <where>', 'local or slurm', oneOf(['local', 'slurm']), 'local')
     .option('--parallel <n>', 'points at once: processes (1 by default), or tasks of the array', integer(1))
@@ -43,50 +45,52 @@ export function sweepPlan(calm: Command): void {
     .option('--dry-run', 'print the points and the estimated cost, and do nothing')
     .option('--json', 'print one JSON object')
     .addHelpText('after', HELP)
-    .action(async (file: string, { out, dryRun, cancel, json, sbatch, ...options }: Options, command: Command) => {
-      const { readPlan } = await import('../experiments/plan.js');
-      const { cancelSweep, previewSweep, sweep } = await import('../experiments/index.js');
-      refuseStray(options, sbatch, cancel);
-      const plan = readPlan(file);
-      if (dryRun) {
-        const preview = await previewSweep(plan, out);
-        return finish({ json }, preview, describePreview(preview, options.parallel));
-      }
-      if (out === undefined) throw new UsageError('the sweep needs a folder', { remedy: 'name one with --out' });
-      if (cancel) {
-        const cancelled = await cancelSweep(plan, out);
-        return finish({ json }, { out, cancelled }, `${cancelled} points were in the queue and are cancelled`);
-      }
-      const stop = new AbortController();
-      const signals = ['SIGINT', 'SIGTERM'] as const;
-      const onSignal = () => stop.abort();
-      for (const signal of signals) process.once(signal, onSignal); // the second Ctrl-C ends it at once
-      const { quiet } = command.optsWithGlobals<{ quiet?: boolean }>();
-      const table = process.stderr.isTTY && !quiet;
-      try {
-        const swept = await sweep(plan, { ...options, out, extra: sbatch, signal: stop.signal, table });
-        const { summary, failed, stopped } = swept;
-        finish({ json }, swept, describeSummary(summary, out));
-        if (stopped) {
-          const jobs = options.executor === 'slurm' ? ' (jobs go on; --cancel ends them)' : '';
-          throw new CalmError(`stopped with ${summary.done} of ${summary.points} points done${jobs}`, {
-            remedy: 'run the same command to go on',
-          });
+    .action(
+      async (file: string, { out, data, dryRun, cancel, json, sbatch, ...options }: Options, command: Command) => {
+        const { readPlan } = await import('../experiments/plan.js');
+        const { cancelSweep, previewSweep, sweep } = await import('../experiments/index.js');
+        refuseStray(options, sbatch, cancel);
+        const plan = readPlan(file, data);
+        if (dryRun) {
+          const preview = await previewSweep(plan, out);
+          return finish({ json }, preview, describePreview(preview, options.parallel));
         }
-        if (failed.length > 0) {
-          const which = someOf(failed.map(({ id, reason }) => `${id} (${reason})`));
-          throw new CalmError(`${failed.length} of ${summary.points} points failed: ${which}`, {
-            remedy: `see their log.txt in ${out}/points; run the same command to try them again`,
-          });
+        if (out === undefined) throw new UsageError('the sweep needs a folder', { remedy: 'name one with --out' });
+        if (cancel) {
+          const cancelled = await cancelSweep(plan, out);
+          return finish({ json }, { out, cancelled }, `${cancelled} points were in the queue and are cancelled`);
         }
-      } finally {
-        for (const signal of signals) process.removeListener(signal, onSignal);
-      }
-    });
+        const stop = new AbortController();
+        const signals = ['SIGINT', 'SIGTERM'] as const;
+        const onSignal = () => stop.abort();
+        for (const signal of signals) process.once(signal, onSignal); // the second Ctrl-C ends it at once
+        const { quiet } = command.optsWithGlobals<{ quiet?: boolean }>();
+        const table = process.stderr.isTTY && !quiet;
+        try {
+          const swept = await sweep(plan, { ...options, out, extra: sbatch, signal: stop.signal, table });
+          const { summary, failed, stopped } = swept;
+          finish({ json }, swept, describeSummary(summary, out));
+          if (stopped) {
+            const jobs = options.executor === 'slurm' ? ' (jobs go on; --cancel ends them)' : '';
+            throw new CalmError(`stopped with ${summary.done} of ${summary.points} points done${jobs}`, {
+              remedy: 'run the same command to go on',
+            });
+          }
+          if (failed.length > 0) {
+            const which = someOf(failed.map(({ id, reason }) => `${id} (${reason})`));
+            throw new CalmError(`${failed.length} of ${summary.points} points failed: ${which}`, {
+              remedy: `see their log.txt in ${out}/points; run the same command to try them again`,
+            });
+          }
+        } finally {
+          for (const signal of signals) process.removeListener(signal, onSignal);
+        }
+      },
+    );
 }
 
 const HELP = `
-A plan, for example (paths start from its folder):
+A plan, for example (paths start from its folder; datasets/plans has those of the paper's tables):
   {
     "name": "lower-rates",
     "model": "smollm2-135m-instruct",
@@ -96,7 +100,8 @@ A plan, for example (paths start from its folder):
   }
 Methods: baseline, ts (a temperature fitted on the validation questions), and those of "calm train", whose --help has
 their options. Of each grid the point with the lowest conf-ECE on validation is chosen among those with an accuracy above
-80 % of the base model's; where there is none, the most accurate.`;
+80 % of the base model's; where there is none, the most accurate. A method may also have "settings" it is for and "seeds"
+of its own.`;
 
 function more(text: string, all: string[]): string[] {
   if (/^-{1,2}[a-zA-Z][^\n]*$/.test(text)) return [...all, text];

@@ -1,5 +1,6 @@
 export { Tokenizer, type EncodeOptions, type TokenizerSource } from './tokenizer';
 export { tokenizerFromFolder, tokenizerFromJson } from './tokenizer-json';
+export { BYTE_TOKENS, byteTokenizer } from './byte-tokenizer';
 export { tokenizerFromGguf } from './tokenizer-gguf';
 export { renderChat, type ChatMessage, type ChatOptions } from './chat';
 export {

@@ -1,5 +1,16 @@
+export {
+  besidePaper,
+  claimsOf,
+  figurePanels,
+  sideBySide,
+  type ClaimRow,
+  type ComparedMetric,
+  type ComparedValue,
+} from './reproduce';
+export { mcqaPlan, planTable, robustnessPlan, runStudy, type Scale, type Study, type StudyOptions } from './study';
+export { makeToy } from './toy';
 export { paperTable, type PaperRow, type PaperTable } from './paper';
-export { type Plan, type PlannedMethod, type Setting, type Source } from './plan';
+export { readPlan, type CheckedPlan, type Plan, type PlannedMethod, type Setting, type Source } from './plan';
 export { cancelSweep, previewSweep, sweep, type Preview, type Swept, type SweepOptions } from './sweep';
 export {
   overSeeds,

@@ -42,6 +42,10 @@ export interface PlannedMethod {
   options?: Record<string, unknown> | undefined;
   /** Values to try of some options: every combination becomes a point. */
   grid?: Record<string, unknown[]> | undefined;
+  /** The settings it is for; by default all. */
+  settings?: string[] | undefined;
+  /** Its seeds, where they are others than the plan's. */
+  seeds?: number[] | undefined;
 }
 
 /** An experiment: every method on every model in every setting, for every seed. */
@@ -91,6 +95,11 @@ const SETTING = z.strictObject({
   system: z.string().optional(),
 });
 
+const SEEDS = z
+  .array(z.int('expected an integer').min(0, 'a seed is 0 or more'))
+  .min(1, 'a plan of 0 seeds has no points; name at least one')
+  .superRefine(unique('seed'));
+
 const METHOD = z.preprocess(
   (value) => (isText(value) ? { method: value } : value),
   z.strictObject(
@@ -101,6 +110,8 @@ const METHOD = z.preprocess(
       grid: z
         .record(z.string(), z.array(z.unknown()).min(1, 'has no value to try').superRefine(unique('the value')))
         .default({}),
+      settings: z.array(text).min(1, 'name at least one, or leave it out for all').optional(),
+      seeds: SEEDS.optional(),
     },
     'expected a method, or {"method", "options", "grid"}',
   ),
@@ -118,11 +129,7 @@ const PLAN = z.strictObject({
   weights: z.enum(WEIGHT_FORMATS).default('float32'),
   settings: named(SETTING, 'setting'),
   methods: z.array(METHOD).min(1, 'name at least one method'),
-  seeds: z
-    .array(z.int('expected an integer').min(0, 'a seed is 0 or more'))
-    .min(1, 'a plan of 0 seeds has no points; name at least one')
-    .superRefine(unique('seed'))
-    .default([0]),
+  seeds: SEEDS.default([0]),
   bins: z.int().min(1).default(10),
   resamples: z.int().min(0).default(1000),
 });
@@ -140,6 +147,12 @@ export function checkPlan(plan: unknown, where = 'the plan', folder = '.'): Chec
   const parsed = PLAN.safeParse(plan);
   if (!parsed.success) throw planError(parsed.error.issues[0]!, where);
   const checked = parsed.data;
+  for (const { method, settings = [] } of checked.methods) {
+    const unknown = settings.find((name) => !Object.hasOwn(checked.settings, name));
+    if (unknown === undefined) continue;
+    const { message, remedy } = unknownName('setting', unknown, Object.keys(checked.settings));
+    throw new UsageError(`${where}: ${method}: ${message}`, remedy === undefined ? {} : { remedy });
+  }
   const located = (name: string) => {
     const there = path.resolve(folder, name);
     return !Object.hasOwn(PRESETS, name) && fs.existsSync(there) ? there : absolute(name);
@@ -160,9 +173,13 @@ export function checkPlan(plan: unknown, where = 'the plan', folder = '.'): Chec
   return { ...checked, model: checked.model.map(located) };
 }
 
-/** Reads a plan's JSON file; paths in it are relative to its folder. @throws CalmError, UsageError as `checkPlan` */
-export function readPlan(file: string): CheckedPlan {
-  return checkPlan(readJson(file), file, path.dirname(file));
+/**
+ * Reads a plan's JSON file.
+ * @param folder that its relative paths start from; by default its own
+ * @throws CalmError, UsageError as `checkPlan`
+ */
+export function readPlan(file: string, folder = path.dirname(file)): CheckedPlan {
+  return checkPlan(readJson(file), file, folder);
 }
 
 function planError(issue: z.core.$ZodIssue, where: string): UsageError {
@@ -171,7 +188,7 @@ function planError(issue: z.core.$ZodIssue, where: string): UsageError {
     const shape = /^settings\.[^.]+$/.test(place)
       ? SETTING.shape
       : /^methods\.\d+$/.test(place)
-        ? { method: 0, name: 0, options: 0, grid: 0 }
+        ? { method: 0, name: 0, options: 0, grid: 0, settings: 0, seeds: 0 }
         : place === ''
           ? PLAN.shape
           : { task: 0, data: 0, split: 0, limit: 0 };

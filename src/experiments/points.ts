@@ -33,21 +33,12 @@ interface Configuration {
 export async function pointsOf(plan: CheckedPlan): Promise<Point[]> {
   const points: Point[] = [];
   const hashOf = remember(hashSource);
-  const methods = plan.methods.some(({ method }) => method === 'baseline')
-    ? plan.methods
-    : [{ method: 'baseline', options: {}, grid: {} }, ...plan.methods];
-  const labels = methods.map(({ name, method }) => name ?? method);
-  const twice = labels.find((label, i) => labels.indexOf(label) !== i);
-  if (twice !== undefined) {
-    throw new UsageError(`two methods of the plan ${plan.name} are called ${twice}`, {
-      remedy: 'give one of them a "name"',
-    });
-  }
   for (const model of plan.model) {
     const modelHash = await hashModel(model);
     for (const [name, setting] of Object.entries(plan.settings)) {
-      for (const entry of methods) {
+      for (const entry of methodsOf(plan, name)) {
         for (const { varied, ...configuration } of configurations(entry, setting)) {
+          const { seeds = plan.seeds } = entry;
           const trained = isTrained(configuration.method);
           const instructed = usesInstructions(configuration.method, configuration.options);
           if ((trained || instructed) && setting.train === undefined) {
@@ -76,7 +67,7 @@ export async function pointsOf(plan: CheckedPlan): Promise<Point[]> {
             const counts = part === 'validation' || part === 'test';
             data[part] = await hashOf(JSON.stringify(source), source, counts ? shots : 0);
           }
-          for (const seed of trained || shots > 0 ? plan.seeds : plan.seeds.slice(0, 1)) {
+          for (const seed of trained || shots > 0 ? seeds : seeds.slice(0, 1)) {
             const point = { model, weights, setting: name, ...configuration, varied, seed, sources, evaluation };
             const { method, options } = configuration;
             const decides = { VERSION, modelHash, weights, method, options, seed, data, evaluation };
@@ -87,6 +78,20 @@ export async function pointsOf(plan: CheckedPlan): Promise<Point[]> {
     }
   }
   return points;
+}
+
+/** The entries of a plan for a setting, `baseline` among them. @throws UsageError where two have one name */
+function methodsOf(plan: CheckedPlan, setting: string): CheckedPlan['methods'] {
+  const entries = plan.methods.filter(({ settings }) => settings === undefined || settings.includes(setting));
+  const labels = entries.map(({ name, method }) => name ?? method);
+  const twice = labels.find((label, i) => labels.indexOf(label) !== i);
+  if (twice !== undefined) {
+    throw new UsageError(`two methods of the plan ${plan.name} are called ${twice}`, {
+      remedy: 'give one of them a "name"',
+    });
+  }
+  if (entries.some(({ method }) => method === 'baseline')) return entries;
+  return [{ method: 'baseline', options: {}, grid: {} }, ...entries];
 }
 
 /** Every combination of a grid's values, the last option varying fastest; one for an empty grid. */

@@ -53,6 +53,8 @@ export interface Summary {
   costs: CostLine[];
 }
 
+type Planned = Pick<Point, 'id' | 'model' | 'setting' | 'label' | 'method' | 'options' | 'seed'>;
+
 /** The rows that are there, in the order of the points. */
 export function readPointRows(points: readonly Point[], out: string): PointRow[] {
   return points.flatMap(({ id }) => {
@@ -61,8 +63,8 @@ export function readPointRows(points: readonly Point[], out: string): PointRow[]
   });
 }
 
-/** Selects, aggregates over seeds and adds up costs. */
-export function summariseRows(plan: string, points: readonly Point[], rows: readonly PointRow[]): Summary {
+/** Selects, aggregates over seeds and adds up costs. @param points all that there should be rows of */
+export function summariseRows(plan: string, points: readonly Planned[], rows: readonly PointRow[]): Summary {
   const byId = new Map(rows.map((row) => [row.id, row]));
   const chosen = [...groups(points, ({ model, setting, label }) => toJson([model, setting, label])).values()].map(
     (group): Chosen => {

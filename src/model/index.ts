@@ -28,6 +28,7 @@ export {
   type LoraConfig,
 } from './lora';
 export { TARGETS, type Target } from './targets';
+export { randomParameters, writeCheckpoint } from './write-checkpoint';
 export { readAdapter, writeAdapter } from './adapter-files';
 export { trainingPass } from './training-pass';
 export { generate, type GenerateOptions } from './generate';

@@ -1,4 +1,6 @@
+import * as path from 'node:path';
 import * as Papa from 'papaparse';
+import { writeFile } from '../base/files';
 import type { ReportedResult, Row } from './types';
 
 type Cell = Row[string];
@@ -112,6 +114,17 @@ export function toLatex(table: readonly Row[]): string {
     '\\bottomrule',
     '\\end{tabular}',
   ].join('\n');
+}
+
+/**
+ * Writes `<id>.md` and `<id>.tex` into a folder, each whole or not at all, and says where.
+ * @throws CalmError when a file cannot be written
+ */
+export function saveTable(table: readonly Row[], folder: string, id: string): { markdown: string; latex: string } {
+  const files = { markdown: path.join(folder, `${id}.md`), latex: path.join(folder, `${id}.tex`) };
+  writeFile(files.markdown, `${toMarkdown(table)}\n`);
+  writeFile(files.latex, `${toLatex(table)}\n`);
+  return files;
 }
 
 /**

@@ -1,14 +1,8 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
+import { BYTE_TOKENS, byteTokenizer } from '../../src/data/byte-tokenizer';
 import { Random } from '../../src/engine/random';
 import { writeSafetensors } from '../../src/model/safetensors';
-
-/** The characters that stand for the 256 bytes in a byte-level vocabulary. */
-function byteCharacters(): string[] {
-  const printable = (b: number) => (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-  let next = 256;
-  return Array.from({ length: 256 }, (_, b) => String.fromCodePoint(printable(b) ? b : next++));
-}
 
 export interface TinyFolder {
   seed?: number;
@@ -21,26 +15,9 @@ export interface TinyFolder {
 
 export const BOS = 256;
 export const EOS = 257;
-/** Bytes, BOS, EOS, and a letter after a blank for each of A to Z. */
-export const TINY_VOCAB = 256 + 2 + 26;
-
-/** The `tokenizer.json` of a byte-level tokenizer whose only merges are a blank and a capital letter. */
-export function tinyTokenizer(): Record<string, unknown> {
-  const letters = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ'];
-  const tokens = [...byteCharacters(), '<s>', '</s>', ...letters.map((letter) => `Ġ${letter}`)];
-  const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
-  return {
-    added_tokens: ['<s>', '</s>'].map((content, i) => ({ id: BOS + i, content, special: true })),
-    normalizer: null,
-    pre_tokenizer: byteLevel,
-    decoder: byteLevel,
-    model: {
-      type: 'BPE',
-      vocab: Object.fromEntries(tokens.map((token, id) => [token, id])),
-      merges: letters.map((letter) => ['Ġ', letter]),
-    },
-  };
-}
+export const TINY_VOCAB = BYTE_TOKENS;
+/** The `tokenizer.json` of these folders. */
+export const tinyTokenizer = () => byteTokenizer().tokenizer;
 
 /** Writes a one-block Llama model with random weights, in Hugging Face layout, that reads any text. @returns the folder */
 export function writeTinyFolder(folder: string, options: TinyFolder = {}): string {
@@ -80,10 +57,10 @@ export function writeTinyFolder(folder: string, options: TinyFolder = {}): strin
     rope_theta: 10_000,
     max_position_embeddings: maxPositions,
   });
-  write('tokenizer.json', tinyTokenizer());
+  const { tokenizer, config } = byteTokenizer();
+  write('tokenizer.json', tokenizer);
   write('tokenizer_config.json', {
-    bos_token: '<s>',
-    eos_token: '</s>',
+    ...config,
     add_bos_token: addBos,
     ...(chatTemplate !== undefined && { chat_template: chatTemplate }),
   });

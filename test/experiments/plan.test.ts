@@ -52,6 +52,25 @@ describe('the points of a plan', () => {
     expect(cloze.at(-1)).toMatchObject({ method: 'calm', options: { head: 'scalar', format: 'cloze' } });
   });
 
+  it('can be of some settings only, and of other seeds', async () => {
+    const settings = { id: plan.settings['id']!, ood: { ...plan.settings['id']!, train: 'other.jsonl' } };
+    const words = async (methods: Plan['methods']) =>
+      (await ids({ settings, methods })).map((id) => id.replace(/-[0-9a-f]{8}$/, ''));
+    const only = await words([
+      { method: 'ls', settings: ['id'], seeds: [7] },
+      { method: 'calm', settings: ['id'] },
+      { method: 'calm', settings: ['ood'], grid: { lowerRate: [1] } },
+    ]);
+    expect(only).toEqual([
+      ...['baseline-s0', 'ls-s7', 'calm-s0', 'calm-s5'].map((word) => `id-${word}`),
+      ...['baseline-s0', 'calm-lowerRate1-s0', 'calm-lowerRate1-s5'].map((word) => `ood-${word}`),
+    ]);
+    // What a point is called by its plan does not change what it is.
+    expect((await ids({ settings, methods: [{ method: 'ls', settings: ['id'] }] }))[1]).toBe((await ids({ methods: ['ls'] }))[1]); // prettier-ignore
+    await expect(words([{ method: 'ls', settings: ['od'] }])).rejects.toThrow('plan.json: ls: unknown setting "od"');
+    await expect(words(['calm', { method: 'calm', settings: ['ood'] }])).rejects.toThrow('two methods of the plan rates are called calm'); // prettier-ignore
+  });
+
   it('have the baseline even where the plan forgets it, and seeds where the examples are drawn', async () => {
     expect((await ids({ methods: ['ts'] }))[0]).toMatch(/^id-baseline-s0/);
     const shots = await ids({
