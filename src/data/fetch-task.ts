@@ -46,14 +46,19 @@ export async function fetchTask(
   const source = pick('benchmark', name, SOURCES);
   const hub = hubOf(options);
   const folder = path.join(data, source.folder ?? name);
-  const splits: FetchedSplit[] = [];
-  for (const split of Object.keys(source.splits)) {
-    const file = path.join(folder, `${split}.jsonl`);
-    const there = fs.existsSync(file);
-    if (!there) await fetchSplit(hub, name, source, split, file);
-    const rows = readRecord(folder)[split]?.rows;
-    splits.push({ split, file, ...(rows !== undefined && { rows }), status: there ? 'there' : 'fetched' });
+  const fileOf = (split: string) => path.join(folder, `${split}.jsonl`);
+  const names = Object.keys(source.splits);
+  const missing = names.filter((split) => !fs.existsSync(fileOf(split)));
+  for (const from of new Set(missing.map((split) => source.splits[split]!))) {
+    const splits = missing.filter((split) => source.splits[split] === from);
+    await fetchSplits(hub, name, source, from, splits, folder);
   }
+  const record = readRecord(folder);
+  const splits = names.map((split): FetchedSplit => {
+    const rows = record[split]?.rows;
+    const status = missing.includes(split) ? 'fetched' : 'there';
+    return { split, file: fileOf(split), ...(rows !== undefined && { rows }), status };
+  });
   return { task: name, data, splits };
 }
 
@@ -70,38 +75,51 @@ export function benchmarksOf(tasks: readonly string[]): string[] {
   return [...new Set(names)];
 }
 
-async function fetchSplit(hub: Hub, name: string, source: Source, split: string, file: string): Promise<void> {
-  const folder = path.dirname(file);
+/** Fetches one split of the hub, `from`, and writes the splits that are made of it here. */
+async function fetchSplits(
+  hub: Hub,
+  name: string,
+  source: Source,
+  from: string,
+  splits: readonly string[],
+  folder: string,
+): Promise<void> {
   const record = readRecord(folder); // before the work, rather than fail after it
   const parts: (Download & { url: string; partial: string })[] = [];
   try {
-    for (const [i, url] of (await filesOf(hub, source, split)).entries()) {
-      const partial = path.join(folder, `${split}-${i}.parquet.partial`);
-      parts.push({ url, partial, ...(await withProgress(`${name} ${split}, bytes`, hub, url, partial)) });
+    for (const [i, url] of (await filesOf(hub, source, from)).entries()) {
+      const partial = path.join(folder, `${splits[0]}-${i}.parquet.partial`);
+      parts.push({ url, partial, ...(await withProgress(`${name} ${from}, bytes`, hub, url, partial)) });
     }
   } catch (error) {
     if (!(error instanceof Unreachable)) throw error;
     throw new CalmError(error.message, { remedy: byHand(source, folder), cause: error });
   }
   try {
-    const rows: object[] = [];
-    for (const { url, partial } of parts) rows.push(...convertAll(url, await readParquet(url, partial), source));
-    if (rows.length === 0) throw new CalmError(`${source.repo} has no rows in its split ${split}`);
+    const all: object[] = [];
+    for (const { url, partial } of parts) all.push(...convertAll(url, await readParquet(url, partial), source));
     const { repo, config } = source;
     const files = parts.map(({ url, bytes, sha256, verified }) => ({ url, bytes, sha256, verified }));
     const date = new Date().toISOString();
-    record[split] = { repo, config, split: source.splits[split] ?? split, files, rows: rows.length, date };
-    // The rows last: where they are, so is their source.
-    writeFile(path.join(folder, RECORD), `${toJson({ splits: record }, 2)}\n`);
-    writeFile(file, rows.map((row) => `${toJson(row)}\n`).join(''));
+    for (const split of splits) {
+      const rows = all.slice(...(source.slices?.[split] ?? []));
+      if (rows.length === 0) {
+        const which = source.slices ? ` for ${split} (it has ${all.length})` : '';
+        throw new CalmError(`${repo} has no rows in its split ${from}${which}`);
+      }
+      record[split] = { repo, config, split: from, files, rows: rows.length, date };
+      // The rows last: where they are, so is their source.
+      writeFile(path.join(folder, RECORD), `${toJson({ splits: record }, 2)}\n`);
+      writeFile(path.join(folder, `${split}.jsonl`), rows.map((row) => `${toJson(row)}\n`).join(''));
+    }
   } finally {
     for (const { partial } of parts) fs.rmSync(partial, { force: true });
   }
 }
 
 /** The addresses of a split's Parquet files, which the hub makes of every public data set. */
-async function filesOf(hub: Hub, { repo, config, splits }: Source, split: string): Promise<string[]> {
-  const names = [config, splits[split] ?? split].map(encodeURIComponent).join('/');
+async function filesOf(hub: Hub, { repo, config }: Source, split: string): Promise<string[]> {
+  const names = [config, split].map(encodeURIComponent).join('/');
   const address = `${hub.endpoint}/api/datasets/${repo}/parquet/${names}`;
   const found = z
     .array(z.string())

@@ -7,6 +7,8 @@ export interface Source {
   config: string;
   /** The hub's split behind each split here. */
   splits: Readonly<Record<string, string>>;
+  /** Which of the hub's rows a split has, from the first to before the last, where it does not have all. */
+  slices?: Readonly<Record<string, readonly [from: number, to: number]>>;
   /** The folder of its rows, where it is not the task's name. */
   folder?: string;
   /** What its rows have here, where it is not a question, choices and an answer. */
@@ -21,7 +23,7 @@ function source<Layout extends z.ZodType>(
   splits: Source['splits'],
   layout: Layout,
   convert: (row: z.output<Layout>) => object,
-  more: Pick<Source, 'folder' | 'fields'> = {},
+  more: Pick<Source, 'folder' | 'fields' | 'slices'> = {},
 ): Source {
   return { repo, config, splits, convert: (row) => convert(layout.parse(row)), ...more };
 }
@@ -189,5 +191,17 @@ export const SOURCES: Readonly<Record<string, Source>> = {
     z.object({ text, label: integer }),
     ({ text: tweet, label }) => ({ text: tweet, label }),
     { fields: ['text', 'label'] },
+  ),
+  // Not a task but what the paper trains on out of domain, parted as its sizes suggest (5.1): by position.
+  alpaca: source(
+    'tatsu-lab/alpaca',
+    'default',
+    { train: 'train', validation: 'train', test: 'train' },
+    z.object({ instruction: text, input: text, output: text }),
+    ({ instruction, input, output }) => ({ instruction, input, output }),
+    {
+      fields: ['instruction', 'input', 'output'],
+      slices: { train: [0, 48_002], validation: [48_002, 50_002], test: [50_002, 52_002] },
+    },
   ),
 };

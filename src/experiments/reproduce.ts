@@ -79,8 +79,11 @@ function chosenRows({ rows, summary }: Study, setting: string | undefined): { ch
 export function sideBySide(values: readonly ComparedValue[], metric: ComparedMetric): Record<string, string | null>[] {
   const of = values.filter((one) => one.metric === metric);
   const number = (value: number) => (metric === 'accuracy' ? (100 * value).toFixed(1) : value.toFixed(3));
-  const shown = ({ value, lo, hi, sd, selection }: ComparedValue) =>
-    number(value) +
+  // As it stands there, to the digit.
+  const print = (value: number) =>
+    metric === 'accuracy' ? String(Number((100 * value).toFixed(2))) : value.toFixed(4);
+  const shown = ({ source, value, lo, hi, sd, selection }: ComparedValue) =>
+    (source === 'paper' ? print(value) : number(value)) +
     (selection === 'none-accurate-enough' ? '†' : '') +
     (lo !== null && hi !== null ? ` [${number(lo)}, ${number(hi)}]` : sd === null ? '' : ` ± ${number(sd)}`);
   const columns = [...new Set(of.map(({ model, source }) => `${model} (${source})`))];

@@ -105,6 +105,18 @@ describe('fetchTask', () => {
     ]);
   });
 
+  it('fetches Alpaca once and parts it by position, so that no row stands in two parts', async () => {
+    const rows = Array.from({ length: 52_002 }, (_, i) => ({ instruction: `do ${i}`, input: '', output: `${i}` }));
+    const { origin: endpoint, hits } = await serve(hub({ 'tatsu-lab/alpaca/default/train': [await parquet(rows)] }));
+    const data = folder();
+    const { splits } = await fetchTask('alpaca', { data, endpoint });
+    expect(splits.map(({ split, rows: n }) => [split, n])).toEqual([['train', 48_002], ['validation', 2000], ['test', 2000]]); // prettier-ignore
+    expect(hits.filter(({ path: asked }) => asked.endsWith('/train'))).toHaveLength(1);
+    const of = (split: string) => lines(path.join(data, 'alpaca', `${split}.jsonl`));
+    expect(of('train').at(-1)).toEqual(rows[48_001]);
+    expect([of('validation')[0], of('validation').at(-1), of('test')[0], of('test').at(-1)]).toEqual([rows[48_002], rows[50_001], rows[50_002], rows[52_001]]); // prettier-ignore
+  });
+
   it('fetches what loadTask reads, whatever the layout on the hub', async () => {
     const question = 'Where?';
     const files = {
