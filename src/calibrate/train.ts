@@ -52,6 +52,7 @@ export async function train(model: LanguageModel, options: TrainOptions): Promis
     out,
     resume,
     checkpointSeconds,
+    measure,
     ...rest
   } = options;
   const parsed: CommonOptions = parseOptions(name, rest);
@@ -100,6 +101,7 @@ export async function train(model: LanguageModel, options: TrainOptions): Promis
     out,
     resume: resume ?? false,
     ...(checkpointSeconds !== undefined && { checkpointSeconds }),
+    ...(measure !== undefined && { measure }),
   });
   const { adapter: blocks, head, ...others } = variables;
   dispose(others);

@@ -52,7 +52,7 @@ export function sweepPlan(calm: Command): void {
         refuseStray(options, sbatch, cancel);
         const plan = readPlan(file, data);
         if (dryRun) {
-          const preview = await previewSweep(plan, out);
+          const preview = await previewSweep(plan, out, options.known);
           return finish({ json }, preview, describePreview(preview, options.parallel));
         }
         if (out === undefined) throw new UsageError('the sweep needs a folder', { remedy: 'name one with --out' });

@@ -50,14 +50,13 @@ function reckon({ method, options, sources, evaluation }: Point, parameters: num
   const { validation, test, train } = sources;
   // A forward pass is two operations a parameter and token; cloze and examples read more than the question.
   const reading = evaluation.scoring === 'letter' ? 1 : 1.5;
-  const asked = (tokensOf(validation) + tokensOf(test)) * reading * (1 + evaluation.shots);
-  let operations = 2 * parameters * asked;
+  const [validated, tested] = [sizeOf(validation), sizeOf(test)];
+  const asked = validated.rows * validated.tokens + tested.rows * tested.tokens;
+  let operations = 2 * parameters * asked * reading * (1 + evaluation.shots);
   if (isTrained(method) && train) {
-    const number = (name: string, otherwise: number) => (typeof options[name] === 'number' ? options[name] : otherwise);
-    const inner = Math.max(1, number('innerSteps', 1));
-    const passes = 'innerSteps' in options ? (inner + 2) / inner : 1;
+    const { rows, tokens } = sizeOf(train);
     // Backward costs as much as forward again, and the adapter's gradients some more.
-    operations += 5 * parameters * tokensOf(train) * number('epochs', 1) * passes;
+    operations += 5 * parameters * examplesOf(options, rows) * tokens;
   }
   const weights = (4 * parameters) / 2 ** 20;
   return {
@@ -67,11 +66,29 @@ function reckon({ method, options, sources, evaluation }: Point, parameters: num
   };
 }
 
-function tokensOf(source: Source): number {
+/** Examples that a method computes forwards and backwards in all. */
+function examplesOf(options: Point['options'], rows: number): number {
+  const number = (name: string, otherwise: number) => (typeof options[name] === 'number' ? options[name] : otherwise);
+  const [batch, epochs] = [number('batch', 1), number('epochs', 1)];
+  const used = Math.min(rows, number('limit', rows));
+  // Iterate: so many steps of the adapter an epoch, then one of the head.
+  if ('lowerSteps' in options) return epochs * batch * (number('lowerSteps', 0) + 1);
+  if (!('innerSteps' in options)) return epochs * used;
+  // CALM: T inner steps an outer iteration, and two batches for its directions.
+  const inner = number('innerSteps', 0);
+  return epochs * number('outerPerEpoch', Math.ceil(used / batch / Math.max(1, inner))) * batch * (inner + 2);
+}
+
+/** Rows of a source, and tokens of each. */
+function sizeOf(source: Source): { rows: number; tokens: number } {
   const file = plainFile(source);
-  if (file !== undefined) return fs.statSync(file).size / BYTES_PER_TOKEN;
+  if (file !== undefined) {
+    const text = fs.readFileSync(file, 'latin1');
+    const rows = Math.max(1, text.trimEnd().split('\n').length);
+    return { rows, tokens: text.length / rows / BYTES_PER_TOKEN };
+  }
   const { limit = UNKNOWN.questions } = source;
-  return (limit < 1 ? limit * UNKNOWN.questions : limit) * UNKNOWN.tokens;
+  return { rows: limit < 1 ? limit * UNKNOWN.questions : limit, tokens: UNKNOWN.tokens };
 }
 
 const counts = new Map<string, number>();

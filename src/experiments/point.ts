@@ -131,6 +131,7 @@ async function trainPoint(model: LanguageModel, point: Point, folder: string, { 
     validation: await trainingFile(sources.trainValidation!, path.join(folder, 'train-validation.jsonl')),
     out,
     resume: before === codeVersion(),
+    measure: false, // all of them are asked at the end
     ...(checkpointSeconds !== undefined && { checkpointSeconds }),
   } as TrainOptions);
   const { log } = tuned;

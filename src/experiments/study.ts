@@ -2,12 +2,11 @@ import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { CalmError, UsageError } from '../base/errors';
-import { readJsonl } from '../base/files';
 import { pick } from '../base/pick';
 import { cacheFolder, PACKAGE_ROOT } from '../base/presets';
 import { paperTable } from './paper';
 import { readPlan, type CheckedPlan } from './plan';
-import { summariseRows, type Chosen, type Summary } from './summary';
+import { readPointRowsFile, summariseRows, type Chosen, type Summary } from './summary';
 import { sweep } from './sweep';
 import { makeToy } from './toy';
 import type { PointRow } from './types';
@@ -73,13 +72,6 @@ export async function runStudy(plan: CheckedPlan, { data }: StudyOptions = {}): 
   if (stopped) throw new CalmError('the sweep was stopped', { remedy: 'run the cell again to go on' });
   const rows = await readPointRowsFile(path.join(out, 'rows.jsonl'));
   return { plan, rows, summary: summariseRows(plan.name, rows, rows) };
-}
-
-/** The rows of a sweep, from its `rows.jsonl`. @throws CalmError when it cannot be read */
-export async function readPointRowsFile(file: string): Promise<PointRow[]> {
-  const rows: PointRow[] = [];
-  for await (const { value } of readJsonl(file)) rows.push(value as PointRow);
-  return rows;
 }
 
 /**

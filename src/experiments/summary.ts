@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { readJson, toJson } from '../base/files';
+import { readJson, readJsonl, toJson } from '../base/files';
 import { FILES, pointFolder } from './perform';
 import { configurationKey, configurationOf, selectPoint, type Configuration, type Selection } from './select';
 import type { Point, PointRow } from './types';
@@ -61,6 +61,13 @@ export function readPointRows(points: readonly Point[], out: string): PointRow[]
     const file = path.join(pointFolder(out, id), FILES.row);
     return fs.existsSync(file) ? [readJson(file) as PointRow] : [];
   });
+}
+
+/** The rows of a sweep, from its `rows.jsonl`. @throws CalmError when it cannot be read */
+export async function readPointRowsFile(file: string): Promise<PointRow[]> {
+  const rows: PointRow[] = [];
+  for await (const { value } of readJsonl(file)) rows.push(value as PointRow);
+  return rows;
 }
 
 /** Selects, aggregates over seeds and adds up costs. @param points all that there should be rows of */

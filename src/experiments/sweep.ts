@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { CalmError, UsageError } from '../base/errors';
-import { makeFolder, readJson, readJsonl, toJson, writeFile } from '../base/files';
+import { makeFolder, readJson, toJson, writeFile } from '../base/files';
 import { PACKAGE_ROOT } from '../base/presets';
 import { Board, showBoard } from './board';
 import { estimator, type Estimate } from './estimate';
@@ -11,7 +11,7 @@ import { FILES, isDone, pointFolder } from './perform';
 import { checkPlan, type CheckedPlan, type Plan } from './plan';
 import { pointsOf } from './points';
 import { cancelOnSlurm, runOnSlurm, type SlurmResources } from './slurm';
-import { readPointRows, summariseRows, type Summary } from './summary';
+import { readPointRows, readPointRowsFile, summariseRows, type Summary } from './summary';
 import type { Point, PointRow } from './types';
 
 export interface SweepOptions extends Omit<SlurmResources, 'parallel' | 'memory'> {
@@ -121,15 +121,18 @@ export async function sweep(plan: Plan | CheckedPlan, options: SweepOptions): Pr
 }
 
 /**
- * The points of a plan and what they will cost, by the rows in `out` where there are any alike.
+ * The points of a plan and what they will cost, by the rows in `out` and of an earlier sweep where there are any alike.
+ * @param known as of `sweep`
  * @throws UsageError, CalmError as `sweep`; nothing is written
  */
-export async function previewSweep(plan: Plan | CheckedPlan, out?: string): Promise<Preview> {
+export async function previewSweep(plan: Plan | CheckedPlan, out?: string, known?: string): Promise<Preview> {
   const points = await pointsOf(checkPlan(plan));
-  const estimate = estimator(out === undefined ? [] : readPointRows(points, out));
+  const rows = [...(out === undefined ? [] : readPointRows(points, out)), ...(known === undefined ? [] : await readPointRowsFile(known))]; // prettier-ignore
+  const estimate = estimator(rows);
+  const ids = new Set(rows.map(({ id }) => id));
   const shown = points.map((point) => {
     const { id, model, setting, label, varied, seed } = point;
-    const done = out !== undefined && isDone(pointFolder(out, id));
+    const done = ids.has(id);
     return { id, model, setting, label, varied, seed, ...estimate(point), done };
   });
   const open = shown.filter(({ done }) => !done);
@@ -182,10 +185,8 @@ function prepare(plan: CheckedPlan, points: readonly Point[], out: string): void
 /** Puts the rows of an earlier sweep where those of its points are missing. */
 async function takeOver(file: string, points: readonly Point[], out: string): Promise<void> {
   const open = new Set(points.map(({ id }) => id).filter((id) => !isDone(pointFolder(out, id))));
-  for await (const { value } of readJsonl(file)) {
-    const { id } = value as Partial<PointRow>;
-    if (id === undefined || !open.delete(id)) continue;
-    writeFile(path.join(pointFolder(out, id), FILES.row), `${toJson(value, 2)}\n`);
+  for (const row of await readPointRowsFile(file)) {
+    if (open.delete(row.id)) writeFile(path.join(pointFolder(out, row.id), FILES.row), `${toJson(row, 2)}\n`);
   }
 }
 

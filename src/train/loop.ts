@@ -66,6 +66,8 @@ export interface RunOptions {
   resume?: boolean;
   /** Seconds between checkpoints; there is always one at the end. */
   checkpointSeconds?: number;
+  /** Measures the validation rows now and then, which costs time but no step; by default true. */
+  measure?: boolean;
 }
 
 /** One line of log.jsonl. */
@@ -85,7 +87,7 @@ export interface LogEntry {
  *   or when something cannot be written; UsageError when `out` holds a run and `resume` is not set
  */
 export function runMethod(method: Method, options: RunOptions = {}): { variables: Variables; log: LogEntry[] } {
-  const { out, resume = false, checkpointSeconds = 60 } = options;
+  const { out, resume = false, checkpointSeconds = 60, measure = true } = options;
   const identity = shortHash(toJson(method.identity));
   const run = new Run(out, identity, method, resume);
   let { variables, moments } = run.restore(method);
@@ -136,7 +138,7 @@ export function runMethod(method: Method, options: RunOptions = {}): { variables
     disposeUnless([oldVariables, oldMoments, direction], [variables, moments]);
     const seconds = (performance.now() - started) / 1000;
     const last = k + 1 === method.steps;
-    const { validation } = method;
+    const validation = measure ? method.validation : undefined;
     const measured = validation && (last || (k + 1) % validation.every === 0) ? validation.measure(variables) : {};
     run.append({
       step: k + 1,
