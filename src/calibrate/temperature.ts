@@ -163,7 +163,8 @@ function search(rows: Rows, maxEvaluations: number): number | null {
   return null;
 }
 
-function fit(predictions: Predictions, options: TemperatureOptions): TemperatureFit {
+/** `fitTemperature` of rows that were checked before. */
+export function fitChecked(predictions: Predictions, options: TemperatureOptions): TemperatureFit {
   const { bounds = [0.1, 10], maxEvaluations = 100 } = options;
   if (!(bounds[0] > 0 && bounds[0] < bounds[1] && bounds[1] < Infinity)) {
     throw new UsageError(`the bounds of the temperature are ${bounds.join(' and ')}`, { remedy: 'try 0.1 and 10' });
@@ -201,7 +202,7 @@ export function fitTemperature(
   rows: readonly Prediction[] | readonly unknown[],
   options: TemperatureOptions = {},
 ): TemperatureFit {
-  return fit(checkPredictions(rows, options), options);
+  return fitChecked(checkPredictions(rows, options), options);
 }
 
 /**
@@ -214,7 +215,7 @@ export function temperatureReport(
   options: TemperatureOptions & { bins?: number } = {},
 ): TemperatureFit & { metrics_before: CalibrationMetrics; metrics_after: CalibrationMetrics } {
   const predictions = checkPredictions(rows, options);
-  const fitted = fit(predictions, options);
+  const fitted = fitChecked(predictions, options);
   const t = fitted.applied_temperature;
   const given = predictions.logits ?? predictions.probs.map((row) => row.map((p) => Math.log(p)));
   const after: Predictions = { labels: predictions.labels, probs: given.map((row) => applyTemperature(row, t)) };

@@ -4,10 +4,27 @@
  */
 export interface Curvature {
   clear(): void;
-  /** @param input K x width: of each class its inputs, the last one 1 */
+  /** @param input of each class its inputs, the last one 1; where they are shared those of one are read */
   add(p: Float64Array, input: Float64Array): void;
   /** The sums divided by `rows`, as the lower triangle of a (K width) x (K width) matrix. */
   write(hessian: Float64Array, rows: number): void;
+}
+
+// Loops are apart from the closures that use them: those would look up an array at each use.
+
+function addOwn(sums: Float64Array, p: Float64Array, input: Float64Array) {
+  const size = input.length;
+  const width = size / p.length;
+  for (let k = 0; k < p.length; k++) {
+    for (let l = 0; l <= k; l++) {
+      const curvature = k === l ? p[k]! * (1 - p[k]!) : -p[k]! * p[l]!;
+      for (let a = 0; a < width; a++) {
+        const c = curvature * input[k * width + a]!;
+        const at = (k * width + a) * size + l * width;
+        for (let b = 0; b < width; b++) sums[at + b]! += c * input[l * width + b]!;
+      }
+    }
+  }
 }
 
 /** Of classes that each have inputs of their own. */
@@ -16,18 +33,7 @@ export function ownCurvature(classes: number, width: number): Curvature {
   const sums = new Float64Array(size * size);
   return {
     clear: () => void sums.fill(0),
-    add(p, input) {
-      for (let k = 0; k < classes; k++) {
-        for (let l = 0; l <= k; l++) {
-          const curvature = k === l ? p[k]! * (1 - p[k]!) : -p[k]! * p[l]!;
-          for (let a = 0; a < width; a++) {
-            const c = curvature * input[k * width + a]!;
-            const at = (k * width + a) * size + l * width;
-            for (let b = 0; b < width; b++) sums[at + b]! += c * input[l * width + b]!;
-          }
-        }
-      }
-    },
+    add: (p, input) => addOwn(sums, p, input),
     write(hessian, rows) {
       for (let at = 0; at < sums.length; at++) hessian[at] = sums[at]! / rows;
     },
@@ -35,7 +41,40 @@ export function ownCurvature(classes: number, width: number): Curvature {
 }
 
 /** Rows whose products are added at once: a sum is then read and written once for all of them. */
-const ROWS = 4;
+const ROWS = 8;
+
+function writeProducts(products: Float64Array, at: number, input: Float64Array, width: number) {
+  for (let a = 0; a < width; a++) for (let b = 0; b <= a; b++) products[at++] = input[a]! * input[b]!;
+}
+
+/** Of all classes but the last. */
+function writeWeights(weights: Float64Array, at: number, p: Float64Array) {
+  for (let k = 0; k < p.length - 1; k++) {
+    for (let l = 0; l < k; l++) weights[at++] = -p[k]! * p[l]!;
+    weights[at++] = p[k]! * (1 - p[k]!);
+  }
+}
+
+/** Sums of eight rows, written out: an inner loop over them, or a list taken apart, takes longer. */
+function addRows(sums: Float64Array, weights: Float64Array, products: Float64Array) {
+  const pairs = weights.length / ROWS;
+  const half = products.length / ROWS;
+  for (let pair = 0, at = 0; pair < pairs; pair++) {
+    const w0 = weights[pair]!;
+    const w1 = weights[pairs + pair]!;
+    const w2 = weights[2 * pairs + pair]!;
+    const w3 = weights[3 * pairs + pair]!;
+    const w4 = weights[4 * pairs + pair]!;
+    const w5 = weights[5 * pairs + pair]!;
+    const w6 = weights[6 * pairs + pair]!;
+    const w7 = weights[7 * pairs + pair]!;
+    for (let a = 0; a < half; a++, at++) {
+      const some = w0 * products[a]! + w1 * products[half + a]! + w2 * products[2 * half + a]! + w3 * products[3 * half + a]!; // prettier-ignore
+      const more = w4 * products[4 * half + a]! + w5 * products[5 * half + a]! + w6 * products[6 * half + a]! + w7 * products[7 * half + a]!; // prettier-ignore
+      sums[at]! += some + more;
+    }
+  }
+}
 
 /**
  * Of classes that share their inputs u: blocks are symmetric then, and sum to 0 over the classes, so that half of each is
@@ -53,13 +92,7 @@ export function sharedCurvature(classes: number, width: number): Curvature {
   const flush = () => {
     weights.fill(0, held * pairs);
     held = 0;
-    for (let pair = 0, at = 0; pair < pairs; pair++) {
-      const [w0, w1, w2, w3] = [weights[pair]!, weights[pairs + pair]!, weights[2 * pairs + pair]!, weights[3 * pairs + pair]!]; // prettier-ignore
-      for (let a = 0; a < half; a++, at++) {
-        sums[at]! +=
-          w0 * products[a]! + w1 * products[half + a]! + w2 * products[2 * half + a]! + w3 * products[3 * half + a]!;
-      }
-    }
+    addRows(sums, weights, products);
   };
   return {
     clear() {
@@ -67,13 +100,8 @@ export function sharedCurvature(classes: number, width: number): Curvature {
       held = 0;
     },
     add(p, input) {
-      let at = held * half;
-      for (let a = 0; a < width; a++) for (let b = 0; b <= a; b++) products[at++] = input[a]! * input[b]!;
-      at = held * pairs;
-      for (let k = 0; k < last; k++) {
-        for (let l = 0; l < k; l++) weights[at++] = -p[k]! * p[l]!;
-        weights[at++] = p[k]! * (1 - p[k]!);
-      }
+      writeProducts(products, held * half, input, width);
+      writeWeights(weights, held * pairs, p);
       if (++held === ROWS) flush();
     },
     write(hessian, rows) {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { softmax } from '../../metrics';
-import { fitTemperature, type TemperatureStatus } from '../temperature';
+import { fitChecked, type TemperatureStatus } from '../temperature';
 import { type PosthocMethod, type PosthocStatus, STATUSES, type Uncalibrated } from './method';
 import { independent, minimise, type Objective } from './newton';
 import { probsOf, rowAt } from './rows';
@@ -21,17 +21,17 @@ const options = z.strictObject({
 /** Logits of a row; a probability of 0 stays 0 at every temperature, as in temperature scaling. */
 const logits = (row: Uncalibrated) => ('logits' in row ? row.logits : row.probs.map((p) => Math.log(p)));
 
-/** The label's log softmax(z / T). */
-function labelLog(z: readonly number[], label: number, temperature: number): number {
+/** The label's softmax(z / T). */
+function labelProb(z: readonly number[], label: number, temperature: number): number {
   let [max, sum] = [-Infinity, 0];
   for (const value of z) max = Math.max(max, value);
   for (const value of z) sum += Math.exp((value - max) / temperature);
-  return (z[label]! - max) / temperature - Math.log(sum);
+  return Math.exp((z[label]! - max) / temperature) / sum;
 }
 
 /**
  * -mean log(a_i . w) + sum of w - 1, whose minimum over w >= 0 lies where w sums to 1: the sum takes the place of the
- * constraint. Row i of a is what the three give the label, divided by the largest of them, which changes no weight.
+ * constraint. Row i of a is what the three give the label; the last of them, 1 / K, is never 0.
  */
 function mixtureLoss(given: Float64Array): Objective {
   const n = given.length / 3;
@@ -81,18 +81,14 @@ export const ets: PosthocMethod<z.output<typeof options>, EnsembleTemperature> =
 
   fit(data, { maxIterations }) {
     const { labels } = data.predictions;
-    const rows = labels.map((label, i) => ({ ...rowAt(data, i), label }));
-    const kind = data.predictions.logits ? 'logits' : 'probs';
-    const scaling = fitTemperature(rows, { kind, where: data.where });
+    const scaling = fitChecked(data.predictions, { where: data.where });
     const temperature = scaling.applied_temperature;
     const given = new Float64Array(3 * labels.length);
     labels.forEach((label, i) => {
       const z = logits(rowAt(data, i));
-      const [scaled, plain, even] = [labelLog(z, label, temperature), labelLog(z, label, 1), -Math.log(z.length)];
-      const most = Math.max(scaled, plain, even);
-      given[3 * i] = Math.exp(scaled - most);
-      given[3 * i + 1] = Math.exp(plain - most);
-      given[3 * i + 2] = Math.exp(even - most);
+      given[3 * i] = labelProb(z, label, temperature);
+      given[3 * i + 1] = labelProb(z, label, 1);
+      given[3 * i + 2] = 1 / z.length;
     });
     const loss = mixtureLoss(given);
     const even = new Float64Array(3).fill(1 / 3);

@@ -18,6 +18,8 @@ export interface Minimum {
   x: Float64Array;
   /** `unbounded`: the value keeps falling as x runs off to infinity; x is as far as the search had come. */
   status: 'converged' | 'unbounded' | 'not-converged';
+  /** The Hessian where the last step began. */
+  hessian: Float64Array;
 }
 
 export interface SearchOptions {
@@ -25,6 +27,8 @@ export interface SearchOptions {
   lower?: readonly number[];
   /** The variables that are searched over, by default all; the others stay where they are. */
   among?: readonly number[];
+  /** What the Hessian at the start is about: the first step is taken by it, to save the making. */
+  hessian?: Float64Array;
   /** The most Newton steps, by default 100. */
   maxIterations?: number;
 }
@@ -138,13 +142,13 @@ const dot = (a: Float64Array, b: Float64Array) => a.reduce((sum, value, i) => su
 export function minimise(objective: Objective, start: Float64Array, options: SearchOptions = {}): Minimum {
   const { lower, among = Array.from(start, (_, a) => a), maxIterations = 100 } = options;
   const least = (a: number) => lower?.[a] ?? -Infinity;
-  const evaluate = (x: Float64Array) => {
+  const evaluate = (x: Float64Array, known?: Float64Array) => {
     const gradient = new Float64Array(objective.size);
-    const hessian = new Float64Array(objective.size ** 2);
-    const value = objective.at(x, gradient, hessian);
+    const hessian = known ?? new Float64Array(objective.size ** 2);
+    const value = objective.at(x, gradient, known ? undefined : hessian);
     return { x, value, gradient, hessian };
   };
-  let here = evaluate(Float64Array.from(start));
+  let here = evaluate(Float64Array.from(start), options.hessian);
   let before = NaN;
   for (let iteration = 0; iteration < maxIterations; iteration++) {
     const { x, value, gradient, hessian } = here;
@@ -169,13 +173,13 @@ export function minimise(objective: Objective, start: Float64Array, options: Sea
     if (change) {
       const next = (change.largest / before ** 2) * change.largest ** 2; // by quadratic convergence; NaN at first
       const near = change.largest <= NEAR && next <= SMALL_CHANGE / 10;
-      if (near || change.largest <= SMALL_CHANGE) return { x: step(room), status: 'converged' };
+      if (near || change.largest <= SMALL_CHANGE) return { x: step(room), status: 'converged', hessian };
       // What comes down to a least value cannot for ever: without that part, does the value still fall?
       const onward = d.map((to, a) => (least(a) === -Infinity ? to : Math.max(0, to)));
-      if (change.forever && objective.change(onward, x).forever) return { x, status: 'unbounded' };
-      if (decrease <= NO_DECREASE) return { x, status: 'converged' };
+      if (change.forever && objective.change(onward, x).forever) return { x, status: 'unbounded', hessian };
+      if (decrease <= NO_DECREASE) return { x, status: 'converged', hessian };
     }
-    before = change && room === 1 ? change.largest : NaN;
+    before = change && room === 1 && hessian !== options.hessian ? change.largest : NaN;
     let t = room;
     for (let there = evaluate(step(t)); ; there = evaluate(step(t))) {
       const expected = there.x.reduce((sum, to, a) => sum + gradient[a]! * (to - x[a]!), 0);
@@ -183,8 +187,8 @@ export function minimise(objective: Objective, start: Float64Array, options: Sea
       if (decrease <= SMALL_DECREASE || there.value <= value + 1e-4 * Math.min(0, expected)) break; // false of NaN
       before = NaN;
       t /= 2;
-      if (t < SHORTEST_STEP) return { x, status: 'not-converged' };
+      if (t < SHORTEST_STEP) return { x, status: 'not-converged', hessian };
     }
   }
-  return { x: here.x, status: 'not-converged' };
+  return { ...here, status: 'not-converged' };
 }

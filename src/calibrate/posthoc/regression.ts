@@ -78,15 +78,16 @@ function flatHessian(regression: Regression, targets: Targets, stride: number): 
   return hessian;
 }
 
-/** The minimum over all rows, started from that over some where there are many. */
-function search(regression: Regression, targets: Targets, options: SearchOptions) {
+/** The minimum over all rows, started from that over some where there are many, and with the Hessian there. */
+function search(regression: Regression, targets: Targets, options: SearchOptions & { among: number[] }) {
   const stride = strideOf(rowsOf(regression.counts));
-  let start: Float64Array = new Float64Array(regression.identity.length);
-  if (stride > 1) {
-    const sample = minimise(regression.objective(targets, stride), start, options);
-    if (sample.status === 'converged') start = sample.x;
-  }
-  return minimise(regression.objective(targets, 1), start, options);
+  const start = new Float64Array(regression.identity.length);
+  const sample = stride > 1 ? minimise(regression.objective(targets, stride), start, options) : null;
+  const all = regression.objective(targets, 1);
+  if (sample?.status !== 'converged') return minimise(all, start, options);
+  // Where the sample's labels are all but certain, its Hessian may not tell apart what that of all rows does.
+  const whole = independent(sample.hessian, start.length).length === options.among.length;
+  return minimise(all, sample.x, { ...options, hessian: whole ? sample.hessian : undefined });
 }
 
 /**
