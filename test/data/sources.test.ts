@@ -83,15 +83,20 @@ const cases: [string, object, object][] = [
   ],
   ['sst2', { sentence: 'a warm film ', label: 1n, idx: 0 }, { text: 'a warm film ', label: 1 }],
   ['nq_open', { question: 'who flew first', answer: ['A', 'B'] }, { question: 'who flew first', answers: ['A', 'B'] }],
+  [
+    'alpaca',
+    { instruction: 'Add.', input: '1 and 1', output: '2', text: 'Below …' },
+    { instruction: 'Add.', input: '1 and 1', output: '2' },
+  ],
   ['tweeteval_sentiment', { text: 'Best day!', label: 2n }, { text: 'Best day!', label: 2 }],
 ];
 
 describe('the sources', () => {
   it('are those of every task that needs rows, in its folder, with the split to test on', () => {
     const tasks = Object.keys(RECIPES).filter((name) => name !== 'starter' && name !== 'mcqa'); // drawn from others
-    const open = ['nq_open'];
-    expect(Object.keys(SOURCES).sort()).toEqual([...tasks, ...open].sort());
-    expect(cases.map(([name]) => name).sort()).toEqual([...tasks, ...open].sort());
+    const others = ['nq_open', 'alpaca']; // answered in one's own words, and learnt from
+    expect(Object.keys(SOURCES).sort()).toEqual([...tasks, ...others].sort());
+    expect(cases.map(([name]) => name).sort()).toEqual([...tasks, ...others].sort());
     for (const name of tasks) {
       expect(SOURCES[name]?.folder).toBe(RECIPES[name]?.folder);
       expect(Object.keys(SOURCES[name]!.splits)).toContain(RECIPES[name]?.splits[0]);
