@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { CalmError, UsageError } from '../base/errors';
+import { toJson, writeFile } from '../base/files';
 import { pick } from '../base/pick';
 import { cacheFolder, PACKAGE_ROOT } from '../base/presets';
 import { paperTable } from './paper';
@@ -23,6 +24,8 @@ export interface StudyOptions {
   seed?: number | undefined;
   /** The folder that the plan's data and models lie in; `tiny` makes its own. */
   data?: string | undefined;
+  /** Rows of other studies, whose points are not run again. */
+  known?: readonly PointRow[] | undefined;
 }
 
 /** An experiment of the paper's four-option questions, done. */
@@ -50,7 +53,7 @@ export async function mcqaPlan(scale: Scale, { seed = 0, data }: StudyOptions = 
  * @param options.data the folder that the plan was read from
  * @throws CalmError when a point failed; UsageError, CalmError as `sweep`
  */
-export async function runStudy(plan: CheckedPlan, { data }: StudyOptions = {}): Promise<Study> {
+export async function runStudy(plan: CheckedPlan, { data, known: others = [] }: StudyOptions = {}): Promise<Study> {
   const results = path.join(PACKAGE_ROOT, 'datasets', 'results', `${plan.name}.jsonl`);
   const known = fs.existsSync(results) ? await readPointRowsFile(results) : [];
   const seeds = new Set([plan, ...plan.methods].flatMap(({ seeds = [] }) => seeds));
@@ -59,11 +62,14 @@ export async function runStudy(plan: CheckedPlan, { data }: StudyOptions = {}): 
     return { plan, rows: known, summary: summariseRows(plan.name, known, known) };
   }
   const out = path.join(cacheFolder(), 'sweeps', `${plan.name}-${[...seeds].join('-')}`);
+  const file = path.join(out, 'known.jsonl');
+  const all = [...known, ...others];
+  if (all.length > 0) writeFile(file, all.map((row) => `${toJson(row)}\n`).join(''));
   const { failed, stopped } = await sweep(plan, {
     out,
+    ...(all.length > 0 && { known: file }),
     // Small models leave most of the machine idle.
     parallel: plan.name.endsWith('-tiny') ? Math.min(4, os.availableParallelism()) : 1,
-    ...(known.length > 0 && { known: results }),
   });
   if (failed.length > 0) {
     const [{ id, reason }] = failed as [(typeof failed)[0]];
