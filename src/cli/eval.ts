@@ -4,7 +4,7 @@ import { someOf, UsageError } from '../base/errors';
 import { readJson } from '../base/files';
 import { POSTHOC, posthocFromJson } from '../calibrate/posthoc';
 import { calibrationFromJson } from '../calibrate/temperature';
-import type { GenerationRow, ResponseCache, Result, Row, TextRow } from '../evaluate';
+import type { GenerationRow, OpenRow, ResponseCache, Result, Row, TextRow } from '../evaluate';
 import type { LanguageModel } from '../pretrained';
 import { resultsTable, toMarkdown } from '../report/table';
 import { loadWithAdapter, naming } from './rows';
@@ -15,12 +15,13 @@ import {
   integer,
   list,
   MOST_BINS,
+  number,
   oneOf,
   withModel,
   type ModelOptions,
 } from './options';
 
-type AnyResult = Result<Row | TextRow | GenerationRow>;
+type AnyResult = Result<Row | TextRow | GenerationRow | OpenRow>;
 
 interface Options extends ModelOptions {
   tasks: string[];
@@ -29,9 +30,16 @@ interface Options extends ModelOptions {
   split?: string;
   limit?: number;
   shots: number;
-  scoring: Result['scoring'];
+  scoring: Exclude<Result['scoring'], 'semantic'>;
   normalisation: 'none' | 'token' | 'byte';
   truncation: 'count' | 'error';
+  samples?: number;
+  temperature: number;
+  topP: number;
+  maxNewTokens?: number;
+  equivalence: 'normalised' | 'f1';
+  linkage: 'complete' | 'components';
+  correct: 'contains' | 'exact' | 'f1';
   chat?: true | 'multiturn';
   system?: string;
   calibration?: string;
@@ -65,6 +73,32 @@ export function evaluateTasks(calm: Command): void {
       oneOf(['none', 'token', 'byte']),
       'none',
     )
+    .option(
+      '--samples <k>',
+      'answers to each open question, clustered by meaning: their frequency is the confidence',
+      integer(2, 1000),
+    )
+    .option('--temperature <t>', 'of the samples', number(1e-6), 1)
+    .option('--top-p <p>', 'sample from the likeliest tokens that reach this probability', number(0, 1), 1)
+    .option('--max-new-tokens <n>', 'the most tokens of a sample; by default what the task says', integer(1))
+    .option(
+      '--equivalence <rule>',
+      'when answers mean the same: normalised, or f1 of their words',
+      oneOf(['normalised', 'f1']),
+      'normalised',
+    )
+    .option(
+      '--linkage <rule>',
+      'complete: every two of a cluster mean the same; or components',
+      oneOf(['complete', 'components']),
+      'complete',
+    )
+    .option(
+      '--correct <rule>',
+      'when an answer is right: it contains, is exactly, or by f1 is one of those listed',
+      oneOf(['contains', 'exact', 'f1']),
+      'contains',
+    )
     .option('--truncation <what>', 'of prompts beyond the context: count or error', oneOf(['count', 'error']), 'count')
     .option(
       '--chat [multiturn]',
@@ -88,7 +122,10 @@ export function evaluateTasks(calm: Command): void {
         loadGenerationTask,
         loadTask,
         loadTexts,
+        normalised,
         openCache,
+        semanticCalibration,
+        tokenF1,
         withPosthoc,
         withTemperature,
         writeResults,
@@ -105,6 +142,11 @@ export function evaluateTasks(calm: Command): void {
       if (options.normalisation !== 'none' && (scoring === 'rolling' || scoring === 'generate')) {
         throw new UsageError('--normalisation is of cloze and continuation scores', { remedy: 'leave it out' });
       }
+      if (options.samples !== undefined && (calibration || !['letter', 'generate'].includes(scoring))) {
+        throw new UsageError("--samples is of questions that are answered in the model's own words", {
+          remedy: 'leave out --scoring and --calibration',
+        });
+      }
       if (scoring === 'generate' && calibration) {
         throw new UsageError('a temperature changes nothing of greedy answers', { remedy: 'leave out --calibration' });
       }
@@ -118,6 +160,12 @@ export function evaluateTasks(calm: Command): void {
         if (scoring === 'rolling') {
           const task = await loadTexts(file, options);
           runs.push({ name: task.name, run: (model, cache) => evaluateTexts(model, task, { ...options, cache }) });
+        } else if (options.samples !== undefined) {
+          const { samples, temperature, topP, maxNewTokens, linkage, correct: rule, seed, chat, system } = options;
+          const equivalence = options.equivalence === 'f1' ? tokenF1() : normalised;
+          const task = await loadGenerationTask(file, options);
+          const how = { samples, temperature, topP, maxNewTokens, equivalence, linkage, rule, bins, resamples, seed, chat, system }; // prettier-ignore
+          runs.push({ name: task.name, run: (model, cache) => semanticCalibration(model, task, { ...how, cache }) });
         } else if (scoring === 'generate') {
           const task = await loadGenerationTask(file, options);
           runs.push({ name: task.name, run: (model, cache) => evaluateGeneration(model, task, { ...options, cache }) });
@@ -167,7 +215,7 @@ function calibratorOf(json: unknown) {
 
 /** What a reader of the table should know of items that were cut or left out. */
 function remarks(results: readonly AnyResult[]): string {
-  const lines = results.flatMap(({ task, skipped, truncated, excluded, ties, rows }) => {
+  const lines = results.flatMap(({ task, scoring, skipped, truncated, excluded, ties, rows }) => {
     const cut = rows.flatMap((row) => ('truncated' in row && row.truncated > 0 ? [row.doc_id] : []));
     const why = excluded.map(({ doc_id, reason }) => `${doc_id} (${reason})`);
     return [
@@ -176,7 +224,11 @@ function remarks(results: readonly AnyResult[]): string {
         ? [`${task}: the prompts of ${truncated} questions were cut from the left: ${someOf(cut)}`]
         : []),
       ...(why.length > 0 ? [`${task}: ${why.length} questions have no score and were left out: ${someOf(why)}`] : []),
-      ...(ties > 0 ? [`${task}: ${ties} questions have two highest scores alike; the first of them was taken`] : []),
+      ...(ties > 0
+        ? [
+            `${task}: ${ties} questions have two ${scoring === 'semantic' ? 'largest clusters of one size' : 'highest scores alike'}; the first of them was taken`,
+          ]
+        : []),
     ];
   });
   return lines.map((line) => `${line}\n`).join('');

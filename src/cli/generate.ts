@@ -14,7 +14,10 @@ interface Options extends GenerateTextsOptions, ModelOptions {
   in: string;
   out: string;
   json?: boolean;
+  logprobs?: boolean;
 }
+
+const more = (text: string, all: string[]) => [...all, text];
 
 export function generate(calm: Command): void {
   withModel(calm.command('generate').description('Continue prompts, or answer conversations'))
@@ -23,6 +26,11 @@ export function generate(calm: Command): void {
     .option('--samples <k>', 'texts for each prompt', integer(1, 10_000), 1)
     .option('--temperature <t>', '0 is greedy; above, tokens are sampled', number(0), 0)
     .option('--top-p <p>', 'sample from the likeliest tokens that reach this probability', number(0, 1), 1)
+    .option('--top-k <k>', 'sample from the k likeliest tokens; 0 for all', integer(0), 0)
+    .option('--min-p <p>', 'sample from tokens at least this share as likely as the likeliest', number(0, 1), 0)
+    .option('--repetition-penalty <r>', 'above 1 makes tokens that the text has less likely', number(0), 1)
+    .option('--until <text>', 'a text that ends a continuation; may be given again', more, [])
+    .option('--logprobs', 'add log p of every token by the model itself')
     .option('--max-new-tokens <n>', 'the most tokens of a text', integer(1), 128)
     .option('--seed <s>', 'seed of the sampling', integer(0), 0)
     .option('--json', 'print one JSON object')
@@ -36,7 +44,12 @@ export function generate(calm: Command): void {
       const generated = generateTexts(model, prompts, { ...options, names });
       writeRows(
         options.out,
-        generated.map((texts, i) => ({ id: rows[i]!.row.id, ...texts })),
+        generated.map(({ texts, ids, logprobs }, i) => ({
+          id: rows[i]!.row.id,
+          texts,
+          ids,
+          ...(options.logprobs && { logprobs }),
+        })),
       );
       const tokens = generated.flatMap(({ ids }) => ids.flat()).length;
       finish(

@@ -29,8 +29,10 @@ export function report(calm: Command): void {
     .action((runs: string[], options: Options) => {
       const results = runs.flatMap(readResults);
       const table = resultsTable(results);
-      const panels = results.filter(({ scoring }) => scoring !== 'rolling').map((r) => panelOf(r, options.kind));
-      // Perplexities have no diagram; no results at all is an error of `reliabilityDiagram`.
+      const panels = results
+        .filter(({ scoring }) => scoring !== 'rolling' && scoring !== 'generate')
+        .map((r) => panelOf(r, options.kind));
+      // Perplexities and greedy answers have no diagram; no results at all is an error of `reliabilityDiagram`.
       const files =
         panels.length > 0 || results.length === 0
           ? saveFigure(reliabilityDiagram(panels), options.out, options.name)

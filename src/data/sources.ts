@@ -34,6 +34,15 @@ const same = (...names: string[]) => Object.fromEntries(names.map((name) => [nam
 const text = z.string();
 /** An integer as Parquet has it, 32 or 64 bits wide, or one in digits. */
 const integer = z.union([z.int(), z.bigint(), z.string().regex(/^\d+$/, 'is not a number')]).transform(Number);
+/** A list of texts, written as JSON in one. */
+const listInJson = text.transform((json, context) => {
+  try {
+    return z.array(text).parse(JSON.parse(json));
+  } catch {
+    context.addIssue({ code: 'custom', message: 'is not a list of texts in JSON' });
+    return z.NEVER;
+  }
+});
 const options = z.object({ text: z.array(text), label: z.array(text) });
 
 /** The answer is the label of one of the options: letters mostly, digits at times. */
@@ -182,6 +191,33 @@ export const SOURCES: Readonly<Record<string, Source>> = {
     same('validation', 'train'),
     z.object({ question: text, answer: z.array(text) }),
     ({ question, answer }) => ({ question, answers: answer }),
+    { fields: ['question', 'answers'] },
+  ),
+  // The right answers are JSON in a text; how often subject and object are looked up is kept.
+  popqa: source(
+    'akariasai/PopQA',
+    'default',
+    same('test'),
+    z.object({ id: integer, question: text, possible_answers: listInJson, s_pop: integer, o_pop: integer }),
+    ({ id, question, possible_answers, s_pop, o_pop }) => ({
+      id,
+      question,
+      answers: possible_answers,
+      s_pop,
+      o_pop,
+    }),
+    { fields: ['question', 'answers'] },
+  ),
+  triviaqa: source(
+    'mandarjoshi/trivia_qa',
+    'rc.nocontext',
+    same('validation', 'train'),
+    z.object({ question_id: text, question: text, answer: z.object({ value: text, aliases: z.array(text) }) }),
+    ({ question_id, question, answer: { value, aliases } }) => ({
+      id: question_id,
+      question,
+      answers: [...new Set([value, ...aliases])],
+    }),
     { fields: ['question', 'answers'] },
   ),
   tweeteval_sentiment: source(

@@ -1,62 +1,44 @@
 import { CalmError } from '../base/errors';
 import { startProgress } from '../base/progress';
-import { lengthBuckets, type ChatMessage } from '../data';
-import { Random } from '../engine';
-import { generate } from '../model';
+import type { ChatMessage } from '../data';
 import { renderMessages, type LanguageModel } from '../pretrained';
+import { continueAll, type ContinueOptions, type Generated } from './continue';
 
-export interface GenerateTextsOptions {
-  /** Texts for each prompt. */
-  samples?: number;
-  /** 0 is greedy; above, tokens are sampled. */
-  temperature?: number;
-  topP?: number;
+export interface GenerateTextsOptions extends ContinueOptions {
   maxNewTokens?: number;
-  seed?: number;
-  /** What each prompt is known by: its random stream depends on the seed and this, not on its neighbours. */
+  /** Texts that end a continuation, whatever tokens make them up; they are not part of it. */
+  until?: readonly string[];
+  /** What each prompt is known by: its random streams depend on the seed and this, not on its neighbours. */
   names?: readonly string[];
 }
 
-/** The samples of one prompt; the token that ended a text is not part of it. */
-export interface Generated {
-  texts: string[];
-  ids: number[][];
-}
-
 /**
- * Continues prompts, or answers conversations by the model's chat template. Progress is shown.
- * @throws CalmError when a prompt is empty or leaves no room for new tokens
+ * Continues prompts, or answers conversations by the model's chat template. A prompt is computed once for its samples.
+ * Progress is shown.
+ * @throws CalmError when a prompt is empty or leaves no room for new tokens; UsageError as `checkSampling`
  */
 export function generateTexts(
   model: LanguageModel,
   prompts: readonly (string | readonly ChatMessage[])[],
-  options: GenerateTextsOptions = {},
+  { maxNewTokens = 128, until = [], names, ...options }: GenerateTextsOptions = {},
 ): Generated[] {
-  const { samples = 1, temperature = 0, topP = 1, maxNewTokens = 128, seed = 0, names } = options;
-  const nameOf = (row: number) => names?.[row] ?? String(row);
-  const encoded = prompts.map((prompt, row) => encodePrompt(model, prompt, maxNewTokens, nameOf(row)));
-  const random = Random.seed(seed).stream('generate');
-  const texts = encoded.flatMap((ids, row) => Array.from({ length: samples }, (_, sample) => ({ ids, row, sample })));
-  const out = encoded.map((): Generated => ({ texts: [], ids: [] }));
-  const stop = new Set(model.tokenizer.eosId === undefined ? [] : [model.tokenizer.eosId]);
-  const progress = startProgress('generating', texts.length);
+  const asked = prompts.map((prompt, row) => {
+    const name = names?.[row] ?? String(row);
+    return { ids: encodePrompt(model, prompt, maxNewTokens, name), until, maxNewTokens, name };
+  });
+  const out = new Array<Generated>(asked.length);
+  const progress = startProgress('generating', asked.length);
   let done = 0;
-  const lengths = texts.map(({ ids }) => ids.length + maxNewTokens);
-  for (const batch of lengthBuckets(lengths, { maxTokens: 8192, maxRows: 32 }).batches) {
-    const mine = batch.map((i) => texts[i]!);
-    const streams = mine.map(({ row, sample }) => random.stream(`${nameOf(row)}/${sample}`));
-    const ids = generate(
-      model,
-      mine.map((text) => text.ids),
-      { maxNewTokens, temperature, topP, random: streams, stop },
-      (step) => progress.update(done, `token ${step} of ${batch.length} texts`),
-    );
-    mine.forEach(({ row, sample }, j) => {
-      out[row]!.ids[sample] = ids[j]!;
-      out[row]!.texts[sample] = model.tokenizer.decode(ids[j]!);
-    });
-    progress.update((done += batch.length));
-  }
+  continueAll(
+    model,
+    asked,
+    options,
+    (i, generated) => {
+      out[i] = generated;
+      progress.update(++done);
+    },
+    (step, texts) => progress.update(done, `token ${step} of ${texts} texts`),
+  );
   progress.stop();
   return out;
 }

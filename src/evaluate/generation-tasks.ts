@@ -37,6 +37,9 @@ const OPEN: Kind<OpenRecipe> = {
         regexes_to_ignore: ['\\b(?:The |the |An |A |The |a |an )'],
       },
     },
+    // The form of the closed-book benchmarks of their authors, as `calm eval --samples` needs short answers.
+    popqa: { ...own, splits: ['test', 'dev'], maxNewTokens: 16 },
+    triviaqa: { ...own, splits: ['validation', 'test', 'dev'], maxNewTokens: 16 },
   },
   own,
   starter: 'open',

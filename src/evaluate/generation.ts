@@ -2,11 +2,12 @@ import { shortHash } from '../base/hash';
 import { UsageError } from '../base/errors';
 import { startProgress } from '../base/progress';
 import { Random } from '../engine/random';
-import { docHash, lengthBuckets, type OpenQuestion } from '../data';
+import { docHash, type OpenQuestion } from '../data';
 import { bootstrapInterval } from '../metrics';
-import { generate } from '../model';
+import { checkSampling } from '../model';
 import type { LanguageModel } from '../pretrained';
 import { requestKey } from './cache';
+import { continueAll, type ContinueOptions, type Generated } from './continue';
 import { drawExamples } from './few-shot';
 import { recall, type BatchOptions } from './loglikelihood';
 import { provenance } from './provenance';
@@ -14,19 +15,27 @@ import { standardError } from './result-metrics';
 import { assemble, QUESTIONS_AT_ONCE, type ScoreOptions } from './score';
 import type { GenerationRow, GenerationTask, Metric, Result } from './types';
 
-/** What is to be continued greedily, until one of some texts or so many tokens. */
+/** What is to be continued, until one of some texts or so many tokens. */
 export interface GenerationRequest {
   context: string;
   /** Texts that end an answer, whatever tokens make them up; they are not part of it. */
   until: readonly string[];
   maxNewTokens: number;
+  /** What its samples depend on beside the seed; by default its tokens. */
+  name?: string;
 }
 
+/** A greedy answer. */
 export interface GeneratedText {
   text: string;
   /** Tokens that were generated for it, those of the text that ended it among them. */
   tokens: number;
   /** Tokens cut from the left of the context to make room. */
+  truncated: number;
+}
+
+/** Sampled answers. */
+export interface SampledTexts extends Generated {
   truncated: number;
 }
 
@@ -40,8 +49,38 @@ export function generateUntil(
   requests: readonly GenerationRequest[],
   options: BatchOptions = {},
 ): GeneratedText[] {
+  const toAnswer = ({ texts, ids }: Generated) => ({ text: texts[0]!, tokens: ids[0]!.length });
+  return answer(model, requests, {}, 'generate', toAnswer, options);
+}
+
+/**
+ * Samples continuations of texts, cut as by `generateUntil`. What is sampled for a text depends on it, its name, the seed
+ * and the options alone.
+ * @throws UsageError as `generateUntil`, and for an option out of its range
+ */
+export function sampleUntil(
+  model: LanguageModel,
+  requests: readonly GenerationRequest[],
+  sampling: ContinueOptions,
+  options: BatchOptions = {},
+): SampledTexts[] {
+  checkSampling(sampling);
+  const { samples = 1, seed = 0, temperature = 0, topK = 0, topP = 1, minP = 0, repetitionPenalty = 1 } = sampling;
+  const kind = JSON.stringify(['sample', samples, seed, temperature, topK, topP, minP, repetitionPenalty]);
+  return answer(model, requests, sampling, kind, (generated) => generated, options);
+}
+
+/** @param kind what, beside the request, the answer depends on */
+function answer<A extends object>(
+  model: LanguageModel,
+  requests: readonly GenerationRequest[],
+  sampling: ContinueOptions,
+  kind: string,
+  toAnswer: (generated: Generated) => A,
+  options: BatchOptions,
+): (A & { truncated: number })[] {
   const { tokenizer, config } = model;
-  const asked = requests.map(({ context, until, maxNewTokens }) => {
+  const asked = requests.map(({ context, until, maxNewTokens, name }) => {
     const room = config.maxPositions - maxNewTokens;
     if (room < 1) {
       throw new UsageError(`${maxNewTokens} new tokens leave no room for a prompt in ${config.maxPositions}`);
@@ -49,36 +88,21 @@ export function generateUntil(
     const all = tokenizer.encode(context);
     if (all.length === 0) throw new UsageError('an empty prompt cannot be continued');
     const ids = all.slice(-room);
-    return { ids, until: until.filter((text) => text !== ''), maxNewTokens, truncated: all.length - ids.length };
+    return { ids, until: until.filter((text) => text !== ''), maxNewTokens, name: name ?? ids.join(), truncated: all.length - ids.length }; // prettier-ignore
   });
   const keyOf = (i: number) => {
     const { ids, until, maxNewTokens } = asked[i]!;
-    return requestKey(JSON.stringify(['generate', until, maxNewTokens]), ids);
+    const { name } = requests[i]!;
+    return requestKey(JSON.stringify([kind, until, maxNewTokens, ...(name === undefined ? [] : [name])]), ids);
   };
-  const stop = new Set(tokenizer.eosId === undefined ? [] : [tokenizer.eosId]);
-  type Answer = Omit<GeneratedText, 'truncated'>;
-  const found = recall(options, asked.length, keyOf, (missing, found: (i: number, answer: Answer) => void, rest) => {
-    const lengths = missing.map((i) => asked[i]!.ids.length + asked[i]!.maxNewTokens);
-    for (const batch of lengthBuckets(lengths, { maxTokens: 8192, maxRows: 32 }).batches) {
-      const mine = batch.map((j) => asked[missing[j]!]!);
-      const isDone = (row: number, ids: readonly number[]) => {
-        const { until, maxNewTokens } = mine[row]!;
-        const text = tokenizer.decode(ids);
-        return ids.length >= maxNewTokens || until.some((end) => text.includes(end));
-      };
-      const texts = generate(
-        model,
-        mine.map(({ ids }) => ids),
-        { maxNewTokens: Math.max(...mine.map((one) => one.maxNewTokens)), stop, isDone },
-      );
-      texts.forEach((ids, row) => {
-        const text = mine[row]!.until.reduce((left, end) => left.split(end)[0]!, tokenizer.decode(ids));
-        found(missing[batch[row]!]!, { text, tokens: ids.length });
-      });
-      rest.progress?.add(batch.length);
-    }
+  const found = recall(options, asked.length, keyOf, (missing, found: (i: number, answer: A) => void, rest) => {
+    const mine = missing.map((i) => asked[i]!);
+    continueAll(model, mine, sampling, (j, generated) => {
+      found(missing[j]!, toAnswer(generated));
+      rest.progress?.add(1);
+    });
   });
-  return found.map((answer, i) => ({ ...answer, truncated: asked[i]!.truncated }));
+  return found.map((one, i) => ({ ...one, truncated: asked[i]!.truncated }));
 }
 
 export interface GenerationOptions extends Pick<ScoreOptions, 'cache'>, Partial<Pick<ScoreOptions, 'chat' | 'system'>> {

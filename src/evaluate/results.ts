@@ -3,6 +3,7 @@ import * as path from 'node:path';
 import { z } from 'zod';
 import { CalmError } from '../base/errors';
 import { AtomicFile, readJson, readJsonl, toJson } from '../base/files';
+import type { OpenRow } from './open-ended';
 import type { GenerationRow, Result, Row, TextRow } from './types';
 
 const number = z.preprocess(
@@ -29,7 +30,7 @@ const schema = z.object({
       task_version: z.number(),
       source: z.string(),
       split: z.string(),
-      scoring: z.enum(['letter', 'cloze', 'continuation', 'rolling', 'generate']),
+      scoring: z.enum(['letter', 'cloze', 'continuation', 'rolling', 'generate', 'semantic']),
       normalisation: z.enum(['none', 'token', 'byte']),
       shots: z.number().default(0), // absent in the results of versions without examples
       chat: z.enum(['single', 'multiturn']).optional(),
@@ -68,7 +69,10 @@ export type ResultSummary = Omit<Result, 'rows'>;
  * folder. Both appear whole or not at all.
  * @throws CalmError when they cannot be written
  */
-export function writeResults(folder: string, results: readonly Result<Row | TextRow | GenerationRow>[]): void {
+export function writeResults(
+  folder: string,
+  results: readonly Result<Row | TextRow | GenerationRow | OpenRow>[],
+): void {
   const rows = new AtomicFile(path.join(folder, 'rows.jsonl'));
   let summary: AtomicFile | undefined;
   try {

@@ -149,8 +149,8 @@ export interface Result<R = Row> {
   task_version: number;
   source: string;
   split: string;
-  /** `rolling`: every token of a text, for its perplexity; `generate`: answers in the model's own words. */
-  scoring: Scoring | 'rolling' | 'generate';
+  /** `rolling`: every token of a text, for its perplexity; `generate`: answers in the model's own words; `semantic`: many of them, by meaning. */
+  scoring: Scoring | 'rolling' | 'generate' | 'semantic';
   normalisation: Normalisation;
   /** Worked examples before each question. */
   shots: number;

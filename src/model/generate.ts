@@ -1,106 +1,95 @@
-import { CalmError } from '../base/errors';
 import type { Random } from '../engine/random';
-import { tf } from '../engine/backend';
 import { disposeCache } from './cache';
+import { advance, keepRows, openLanes, packLanes, type Lanes, type Step } from './lanes';
 import { pack } from './packed';
-import type { Transformer } from './transformer';
-import { forward, unembed, type KeyValueCache } from './transformer';
+import { checkSampling, drawTokens, type Sampling } from './sample';
+import { forward, unembed, type Transformer } from './transformer';
 
-export interface GenerateOptions {
+export interface GenerateOptions extends Sampling {
   maxNewTokens: number;
-  /** 0 takes the most likely token; above, tokens are sampled from softmax(logits / temperature). */
-  temperature?: number;
-  /** Sample from the smallest set of tokens whose probabilities reach this sum. */
-  topP?: number;
-  /** One stream per prompt, so that a prompt's text does not depend on its neighbours. Needed above temperature 0. */
-  random?: readonly Random[];
-  /** Tokens that end a sequence; they are not part of the result. */
-  stop?: ReadonlySet<number>;
-  /** Whether a prompt's new tokens are enough. */
-  isDone?: (prompt: number, ids: readonly number[]) => boolean;
+  /** Continuations of each prompt, which is computed once for all of them; by default 1. */
+  samples?: number | undefined;
+  /** A stream for each continuation, so that a text does not depend on its neighbours. Needed above temperature 0. */
+  random?: ((prompt: number, sample: number) => Random) | undefined;
+  /** Tokens that end a text; they are not part of it. */
+  stop?: ReadonlySet<number> | undefined;
+  /** Whether a text is long enough. */
+  isDone?: ((prompt: number, ids: readonly number[], sample: number) => boolean) | undefined;
+}
+
+/** New tokens after a prompt. */
+export interface Continued {
+  ids: number[];
+  /** log p of each token by the model itself, whatever it was sampled from. */
+  logprobs: number[];
+  /** Whether a stop token ended it; its log p then follows those of the tokens. */
+  stopped: boolean;
 }
 
 /**
- * Continues each prompt (none empty) token by token, with a key-value cache. Finished sequences are computed on to the
- * end of their batch, so put prompts of similar length together.
- * @returns the new token ids of each prompt, at most `maxNewTokens`
+ * Continues each prompt (none empty) token by token, `samples` times. Texts that have ended are not computed on.
+ * @returns the continuations of each prompt, of at most `maxNewTokens` tokens
+ * @throws UsageError as `checkSampling`; CalmError for logits that are not numbers; RangeError for an empty prompt
  */
 export function generate(
   model: Transformer,
   prompts: readonly (readonly number[])[],
   options: GenerateOptions,
   onStep: (done: number) => void = () => undefined,
-): number[][] {
-  const { maxNewTokens, stop = new Set<number>(), isDone = () => false } = options;
-  const out = prompts.map((): number[] => []);
-  const running = prompts.map(() => true);
-  let inputs: readonly (readonly number[])[] = prompts;
-  let cache: KeyValueCache | undefined;
+): Continued[][] {
+  checkSampling(options);
+  const { config, parameters } = model;
+  const { maxNewTokens, samples = 1, temperature = 0, random, stop, isDone } = options;
+  const streams = prompts.map((_, p) => Array.from({ length: samples }, (__, s) => random?.(p, s)));
+  if (temperature > 0 && streams.flat().includes(undefined)) throw new RangeError('sampling needs random streams');
+  const out = prompts.map(() => Array.from({ length: samples }, (): Continued => ({ ids: [], logprobs: [], stopped: false }))); // prettier-ignore
+  if (prompts.length === 0 || maxNewTokens < 1 || samples < 1) return out;
+
+  let lanes: Lanes | undefined;
   try {
-    for (let step = 0; step < maxNewTokens && running.some(Boolean); step++) {
-      const packed = pack(
-        inputs.map((ids) => ({ ids })),
-        cache?.past,
-      );
-      const last = Int32Array.from(packed.starts, (start, row) => start + inputs[row]!.length - 1);
-      const result = forward(model.config, model.parameters, packed, last, { cache, keep: true });
-      disposeCache(cache);
-      cache = result.cache;
-      const logits = unembed(model.parameters, result.hidden);
-      let next: number[];
-      try {
-        next = choose(logits, options);
-      } finally {
-        tf.dispose([logits, result.hidden]);
-      }
-      next.forEach((id, row) => {
-        if (stop.has(id)) running[row] = false;
-        if (!running[row]) return;
-        out[row]!.push(id);
-        if (isDone(row, out[row]!)) running[row] = false;
+    const packed = pack(prompts.map((ids) => ({ ids })));
+    const last = Int32Array.from(packed.starts, (start, row) => start + prompts[row]!.length - 1);
+    let { hidden, cache } = forward(config, parameters, packed, last, { keep: true });
+    lanes = openLanes(cache!, prompts.map(({ length }) => length)); // prettier-ignore
+    /** Of each lane that waits for a token: its row of `lanes`, and the row of `hidden` that the token is drawn from. */
+    let waiting = prompts.flatMap((_, p) => Array.from({ length: samples }, (__, lane) => ({ row: p, lane, from: p })));
+    for (let step = 0; ; step++) {
+      const logits = unembed(parameters, hidden);
+      hidden.dispose();
+      const draws = waiting.map(({ row, lane, from }) => {
+        const prompt = lanes!.prompts[row]!;
+        const u = streams[prompt]![lane]?.uniform() ?? 0;
+        return { row: from, u, text: [...prompts[prompt]!, ...out[prompt]![lane]!.ids] };
       });
-      inputs = next.map((id) => [id]);
+      let drawn;
+      try {
+        drawn = drawTokens(logits, draws, options);
+      } finally {
+        logits.dispose();
+      }
       onStep(step + 1);
+      const steps: Step[][] = lanes.prompts.map(() => []);
+      waiting.forEach(({ row, lane }, i) => {
+        const prompt = lanes!.prompts[row]!;
+        const mine = out[prompt]![lane]!;
+        const { id, logprob } = drawn[i]!;
+        mine.logprobs.push(logprob);
+        if (stop?.has(id)) return void (mine.stopped = true);
+        mine.ids.push(id);
+        if (!isDone?.(prompt, mine.ids, lane)) steps[row]!.push({ lane, id });
+      });
+      if (step + 1 === maxNewTokens || steps.every(({ length }) => length === 0)) return out;
+      lanes = keepRows(lanes, steps.flatMap(({ length }, row) => (length > 0 ? [row] : []))); // prettier-ignore
+      const going = steps.filter(({ length }) => length > 0);
+      const next = packLanes(lanes, going, step);
+      const all = Int32Array.from({ length: next.n }, (_, i) => i);
+      const before = lanes.cache;
+      ({ hidden, cache } = forward(config, parameters, next, all, { cache: before, keep: true }));
+      disposeCache(before);
+      lanes = advance(lanes, cache!, going);
+      waiting = going.flatMap((row, r) => row.map(({ lane }, i) => ({ row: r, lane, from: next.starts[r]! + i })));
     }
   } finally {
-    disposeCache(cache);
+    disposeCache(lanes?.cache);
   }
-  return out;
-}
-
-/** The next token of each row of logits [rows, vocab]. */
-function choose(logits: ReturnType<typeof unembed>, { temperature = 0, topP = 1, random }: GenerateOptions): number[] {
-  if (temperature === 0) {
-    const best = tf.argMax(logits, 1);
-    const ids = Array.from(best.dataSync<'int32'>());
-    best.dispose();
-    return ids;
-  }
-  const [rows, vocab] = logits.shape;
-  const flat = logits.dataSync<'float32'>();
-  return Array.from({ length: rows }, (_, row) => {
-    const stream = random?.[row];
-    if (!stream) throw new RangeError('sampling needs one random stream per prompt');
-    return sample(flat.subarray(row * vocab, (row + 1) * vocab), temperature, topP, stream.uniform());
-  });
-}
-
-/** The token at `u` in [0, 1) of the cumulative distribution over the nucleus, the most likely token first. */
-function sample(logits: Float32Array, temperature: number, topP: number, u: number): number {
-  let top = -Infinity;
-  for (const z of logits) if (z > top) top = z;
-  let total = 0;
-  const weights = new Float64Array(logits.length);
-  for (let i = 0; i < logits.length; i++) total += weights[i] = Math.exp((logits[i]! - top) / temperature);
-  if (!(total > 0)) throw new CalmError('cannot sample: the logits are not numbers', { remedy: 'check the weights' });
-  // What is a millionth of a millionth as likely as the rest together is left out of the sorting, not of the sum.
-  const likely = [...weights.keys()]
-    .filter((i) => weights[i]! > total * 1e-12)
-    .sort((a, b) => weights[b]! - weights[a]! || a - b);
-  let nucleus = 0;
-  let size = 0;
-  while (size < likely.length && (size === 0 || nucleus < topP * total)) nucleus += weights[likely[size++]!]!;
-  let left = u * nucleus;
-  for (let i = 0; i < size; i++) if ((left -= weights[likely[i]!]!) < 0) return likely[i]!;
-  return likely[size - 1]!;
 }

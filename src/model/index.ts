@@ -31,4 +31,5 @@ export { TARGETS, type Target } from './targets';
 export { randomParameters, writeCheckpoint } from './write-checkpoint';
 export { readAdapter, writeAdapter } from './adapter-files';
 export { trainingPass } from './training-pass';
-export { generate, type GenerateOptions } from './generate';
+export { generate, type Continued, type GenerateOptions } from './generate';
+export { checkSampling, type Sampling } from './sample';

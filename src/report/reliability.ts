@@ -13,9 +13,10 @@ export interface VegaLiteSpec {
 
 /**
  * Which (probability, outcome) pairs the bins hold: each item's top choice and whether it is right, or every choice of
- * every item and whether it is the answer, pooled (the classwise "total" diagram).
+ * every item and whether it is the answer, pooled (the classwise "total" diagram);
+ * or, of open questions, the frequency of the most frequent meaning and whether it is right.
  */
-export type DiagramKind = 'confidence' | 'classwise_total';
+export type DiagramKind = 'confidence' | 'classwise_total' | 'semantic';
 
 /** One reliability diagram: its identity, and its bins as data. */
 export interface Panel {
@@ -41,7 +42,11 @@ export interface ReliabilityOptions {
   title?: string;
 }
 
-const ECE_NAME: Record<DiagramKind, string> = { confidence: 'conf-ECE', classwise_total: 'classwise (total) ECE' };
+const ECE_NAME: Record<DiagramKind, string> = {
+  confidence: 'conf-ECE',
+  classwise_total: 'classwise (total) ECE',
+  semantic: 'Sem-ECE',
+};
 const SIZE = 240; // px, the plotted square; with its axis a panel is about 300 px wide
 const STRIP = 40; // px, the counts beneath it
 const HEADROOM = 1.4; // of the strip's highest bar, for its label
@@ -57,8 +62,9 @@ const COLOURS = {
 const INK = '#222222';
 const QUIET = '#8a8a8a';
 
-/** The panel of one result: `classwise_total` bins unless `kind` asks for top-choice confidence. */
-export function panelOf(result: ReportedResult, kind: DiagramKind = 'classwise_total'): Panel {
+/** The panel of one result: `classwise_total` bins unless `asked` is top-choice confidence, or answers were sampled. */
+export function panelOf(result: ReportedResult, asked: DiagramKind = 'classwise_total'): Panel {
+  const kind = result.scoring === 'semantic' ? 'semantic' : asked;
   const { temperature, shots = 0 } = result;
   const examples = shots > 0 ? `, ${shots} ${shots > 1 ? 'examples' : 'example'}` : '';
   const fitted = temperature === undefined ? '' : `, T = ${temperature.toFixed(2)}`;
@@ -67,7 +73,7 @@ export function panelOf(result: ReportedResult, kind: DiagramKind = 'classwise_t
     subtitle: `${result.task}, ${result.scoring} scoring${examples}${fitted}`,
     kind,
     n: result.n,
-    bins: result.bins[kind],
+    bins: result.bins[kind === 'semantic' ? 'confidence' : kind],
   };
 }
 

@@ -27,6 +27,9 @@ const METRICS: Record<string, Column> = {
 
 /** Shown where a result has them. */
 const MORE_METRICS: Record<string, Column> = {
+  sem_ece: { header: 'Sem-ECE', better: 'lower', number: four },
+  sample_accuracy: { header: 'Samples right (%)', better: 'higher', number: percent },
+  semantic_entropy: { header: 'Semantic entropy', number: four },
   exact_match: { header: 'Exact match (%)', better: 'higher', number: percent },
   acc_norm: { header: 'acc_norm (%)', better: 'higher', number: percent },
   word_perplexity: { header: 'Word perplexity', better: 'lower', number: two },
@@ -56,8 +59,8 @@ export function resultsTable(results: readonly ReportedResult[]): Row[] {
   const has = (name: string) => results.some((result) => result.metrics[name]);
   const usual = Object.keys(METRICS);
   const more = Object.keys(MORE_METRICS).filter(has);
-  // Perplexities have none of the usual metrics.
-  const names = [...(more.length > 0 && !usual.some(has) ? [] : usual), ...more];
+  // Perplexities have none of the usual metrics, and open questions not all of them.
+  const names = [...(more.length > 0 && has('sem_ece') ? usual.filter(has) : more.length > 0 && !usual.some(has) ? [] : usual), ...more]; // prettier-ignore
   const intervals = names.filter((name) => results.some((result) => result.metrics[name]?.interval));
   const shots = results.some((result) => (result.shots ?? 0) > 0);
   const temperature = results.some((result) => typeof result.temperature === 'number');

@@ -6,10 +6,12 @@ import {
   letterPrompt,
   letterTokens,
   questionPrompt,
+  readOpenQuestions,
   readQuestions,
   withLead,
   type ChoiceQuestion,
   type Instruction,
+  type OpenQuestion,
   type Tokenizer,
 } from '../data';
 
@@ -26,11 +28,12 @@ export interface Example {
   id?: string;
 }
 
-/** Rows to learn from: multiple-choice questions, or instructions with their answers. */
+/** Rows to learn from: multiple-choice questions, open questions with all that is right, or instructions with their answers. */
 export interface TrainingData {
   file: string;
-  kind: 'questions' | 'instructions';
+  kind: 'questions' | 'open' | 'instructions';
   questions: ChoiceQuestion[];
+  open: OpenQuestion[];
   instructions: Instruction[];
   /** Rows that cannot be used, with the reason. */
   skipped: { line: number; reason: string }[];
@@ -44,15 +47,21 @@ const INSTRUCTION = z.object({
 });
 
 /**
- * Reads a file of questions `{question, choices, answer}` or of instructions `{instruction, input, output}` (Alpaca's
- * format); the first row tells which. Rows that miss a field or have an empty one are listed in `skipped`.
+ * Reads a file of questions `{question, choices, answer}`, of open questions `{question, answers}` or of instructions
+ * `{instruction, input, output}` (Alpaca's format); the first row tells which. Rows that miss a field or have an empty one are listed in `skipped`.
  * @throws CalmError when the file is missing, empty or not JSON lines, or no row can be used
  */
 export async function readTraining(file: string, { limit = Infinity }: { limit?: number } = {}): Promise<TrainingData> {
   for await (const { value } of readJsonl(file)) {
-    if (typeof value === 'object' && value !== null && 'instruction' in value) break;
-    const { questions, skipped } = await readQuestions(file, { invalid: 'skip', ...(limit < Infinity && { limit }) });
-    return { file, kind: 'questions', questions, instructions: [], skipped };
+    const has = (field: string) => typeof value === 'object' && value !== null && field in value;
+    if (has('instruction')) break;
+    const most = { invalid: 'skip' as const, ...(limit < Infinity && { limit }) };
+    if (has('answers') && !has('choices')) {
+      const { questions: open, skipped } = await readOpenQuestions(file, most);
+      return { file, kind: 'open', questions: [], open, instructions: [], skipped };
+    }
+    const { questions, skipped } = await readQuestions(file, most);
+    return { file, kind: 'questions', questions, open: [], instructions: [], skipped };
   }
   const instructions: Instruction[] = [];
   const skipped: TrainingData['skipped'] = [];
@@ -68,10 +77,11 @@ export async function readTraining(file: string, { limit = Infinity }: { limit?:
   }
   if (instructions.length === 0) {
     throw new CalmError(`${file}: no row can be used; line ${skipped[0]!.line}: ${skipped[0]!.reason}`, {
-      remedy: 'expected rows {"instruction", "input", "output"} or {"question", "choices", "answer"}',
+      remedy:
+        'expected rows {"instruction", "input", "output"}, {"question", "choices", "answer"} or {"question", "answers"}',
     });
   }
-  return { file, kind: 'instructions', questions: [], instructions, skipped };
+  return { file, kind: 'instructions', questions: [], open: [], instructions, skipped };
 }
 
 export interface ExampleOptions {
@@ -91,7 +101,7 @@ export interface Examples {
 
 /**
  * Turns rows into token ids with supervised positions: the answer's letter, or every token of the answer (and the end of
- * sequence after an instruction's output).
+ * sequence after an instruction's output or the first of an open question's answers).
  * @throws CalmError when no example fits the model, or a letter is not one token
  */
 export function toExamples(
@@ -103,6 +113,7 @@ export function toExamples(
   const most = Math.max(2, ...data.questions.map(({ choices }) => choices.length));
   const letters =
     data.kind === 'questions' && format === 'letter' ? letterTokens(tokenizer, most, 'Answer:') : undefined;
+  const end = tokenizer.eosId === undefined ? [] : [tokenizer.eosId];
   const made = [
     ...data.questions.map((question): Example => {
       const { choices, answer, id } = question;
@@ -113,8 +124,12 @@ export function toExamples(
       const prompt = questionPrompt(question);
       return { id, ...continued(tokenizer.encode(prompt), encodeOn(tokenizer, withLead(prompt, choices[answer]!))) };
     }),
+    ...data.open.map((question): Example => {
+      const prompt = questionPrompt(question);
+      const answer = [...encodeOn(tokenizer, withLead(prompt, question.answers[0]!)), ...end];
+      return { id: question.id, ...continued(tokenizer.encode(prompt), answer) };
+    }),
     ...data.instructions.map((row): Example => {
-      const end = tokenizer.eosId === undefined ? [] : [tokenizer.eosId];
       const output = [...encodeOn(tokenizer, row.output), ...end];
       return { id: row.id, ...continued(tokenizer.encode(alpacaPrompt(row)), output) };
     }),

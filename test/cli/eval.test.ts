@@ -134,6 +134,26 @@ describe('calm eval', () => {
     expect(await asChoices).toContain("words.json is answered in the model's own words; use --scoring generate");
   });
 
+  it('samples answers to open questions and measures their frequencies by meaning', async () => {
+    const few = ['--limit', '4', '--samples', '5', '--max-new-tokens', '4', '--resamples', '20'];
+    const { code, stdout } = await calm(...evaluate('starter', 'sampled', ...few));
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/\| tiny \| starter \| semantic \| uncalibrated \| 4 \|/);
+    expect(stdout).toContain('Sem-ECE');
+    const [result] = results('sampled').results;
+    expect(result).toMatchObject({ scoring: 'semantic', n: 4, metrics: { sem_ece: { value: expect.any(Number) as number } } }); // prettier-ignore
+    const rows = readJsonl<{ samples: { text: string; cluster: number }[]; confidence: number }>(
+      at('sampled/rows.jsonl'),
+    );
+    expect(rows.map(({ samples }) => samples.length)).toEqual([5, 5, 5, 5]);
+    await calm(...evaluate('starter', 'exact', ...few, '--correct', 'exact', '--equivalence', 'f1', '--linkage', 'components')); // prettier-ignore
+    expect(results('exact').results[0]).toMatchObject({ binning: { correctness: 'exact', equivalence: 'token-f1@0.65', linkage: 'components' } }); // prettier-ignore
+    const refused = await failure(2, ...evaluate('starter', 'refused', '--samples', '5', '--scoring', 'cloze'));
+    expect(refused).toContain("--samples is of questions that are answered in the model's own words");
+    // Words to an image: the run's report has its reliability diagram.
+    expect((await calm('report', at('sampled'), '--out', at('figures'))).code).toBe(0);
+  });
+
   it('keeps answers, and looks them up the next time', async () => {
     const kept = ['--cache', at('answers')];
     await calmJson(...evaluate('mine', 'first', '--limit', '5', ...kept));

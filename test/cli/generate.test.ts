@@ -45,6 +45,28 @@ describe('calm generate', () => {
     expect(new Set(found[0]!.texts).size).toBeGreaterThan(1);
   });
 
+  it('filters, ends at texts and says how likely its tokens were where asked', async () => {
+    const many = ['--samples', '20', '--temperature', '2', '--max-new-tokens', '8'];
+    const [free] = await texts(PROMPTS, ...many, '--logprobs');
+    expect(Object.keys(free!).sort()).toEqual(['id', 'ids', 'logprobs', 'texts']);
+    const distinct = (row: Texts) => new Set(row.ids.map(([first]) => first)).size;
+    const [few] = await texts(PROMPTS, ...many, '--top-k', '2');
+    expect([distinct(few!), distinct(free!) > 2]).toEqual([2, true]);
+    expect(distinct((await texts(PROMPTS, ...many, '--min-p', '1'))[0]!)).toBe(1);
+    const end = [...free!.texts[0]!][2]!;
+    const [cut] = await texts(PROMPTS, ...many, '--until', end);
+    expect(cut!.texts[0]).toBe(free!.texts[0]!.split(end)[0]);
+    expect(cut!.texts.some((text) => text.includes(end))).toBe(false);
+    const [penalised] = await texts(
+      [{ id: 1, prompt: 'aaaa' }],
+      '--repetition-penalty',
+      '1e6',
+      '--max-new-tokens',
+      '8',
+    );
+    expect(new Set(penalised!.ids[0]).size).toBe(penalised!.ids[0]!.length);
+  });
+
   it('answers conversations by the chat template', async () => {
     const rows = [
       { id: 1, messages: [{ role: 'user', content: 'Hi' }] },

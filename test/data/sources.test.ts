@@ -84,6 +84,16 @@ const cases: [string, object, object][] = [
   ['sst2', { sentence: 'a warm film ', label: 1n, idx: 0 }, { text: 'a warm film ', label: 1 }],
   ['nq_open', { question: 'who flew first', answer: ['A', 'B'] }, { question: 'who flew first', answers: ['A', 'B'] }],
   [
+    'popqa',
+    { id: 7n, question: 'Who?', possible_answers: '["A", "B"]', s_pop: 12n, o_pop: 3n, subj: 'x' },
+    { id: 7, question: 'Who?', answers: ['A', 'B'], s_pop: 12, o_pop: 3 },
+  ],
+  [
+    'triviaqa',
+    { question_id: 'tc_1', question: 'Who?', answer: { value: 'A', aliases: ['A', 'B'], type: 'WikipediaEntity' } },
+    { id: 'tc_1', question: 'Who?', answers: ['A', 'B'] },
+  ],
+  [
     'alpaca',
     { instruction: 'Add.', input: '1 and 1', output: '2', text: 'Below …' },
     { instruction: 'Add.', input: '1 and 1', output: '2' },
@@ -94,7 +104,7 @@ const cases: [string, object, object][] = [
 describe('the sources', () => {
   it('are those of every task that needs rows, in its folder, with the split to test on', () => {
     const tasks = Object.keys(RECIPES).filter((name) => name !== 'starter' && name !== 'mcqa'); // drawn from others
-    const others = ['nq_open', 'alpaca']; // answered in one's own words, and learnt from
+    const others = ['nq_open', 'popqa', 'triviaqa', 'alpaca']; // answered in one's own words, and learnt from
     expect(Object.keys(SOURCES).sort()).toEqual([...tasks, ...others].sort());
     expect(cases.map(([name]) => name).sort()).toEqual([...tasks, ...others].sort());
     for (const name of tasks) {
@@ -118,6 +128,7 @@ describe('the sources', () => {
     expect(SOURCES['arc_easy']?.convert({ id: 'x', question: '?', choices, answerKey: '' })).toMatchObject({
       answer: -1,
     });
+    expect(() => SOURCES['popqa']?.convert({ id: 1, question: '?', possible_answers: '[', s_pop: 1, o_pop: 1 })).toThrow('is not a list'); // prettier-ignore
     expect(() => SOURCES['piqa']?.convert({ goal: 'g', sol1: 'a', sol2: 'b', label: '' })).toThrow('is not a number');
   });
 });

@@ -28,6 +28,6 @@ export async function engineResults(): Promise<EngineResults> {
     ops,
     logits: lastLogits(model, prompts).map((row) => Array.from(row)),
     logProbs: scores.flatMap((s) => s.tokenLogProbs),
-    text: generate(model, prompts, { maxNewTokens: 8 }),
+    text: generate(model, prompts, { maxNewTokens: 8 }).map(([one]) => one!.ids),
   };
 }

@@ -30,7 +30,7 @@ afterAll(() => model.dispose());
 
 /** The first `count` greedy tokens by themselves. */
 const greedy = (context: string, count: number) =>
-  generate(model, [model.tokenizer.encode(context)], { maxNewTokens: count })[0]!;
+  generate(model, [model.tokenizer.encode(context)], { maxNewTokens: count })[0]![0]!.ids;
 
 describe('generateUntil', () => {
   it('is the greedy text, cut before the first of the texts that end it', () => {
@@ -61,7 +61,7 @@ describe('generateUntil', () => {
     const [cut] = generateUntil(short, [{ context: 'abcdefghijkl', until: [], maxNewTokens: 3 }]);
     const kept = short.tokenizer.encode('abcdefghijkl').slice(-5);
     expect(cut!.truncated).toBe(short.tokenizer.encode('abcdefghijkl').length - 5);
-    expect(cut!.text).toBe(short.tokenizer.decode(generate(short, [kept], { maxNewTokens: 3 })[0]!));
+    expect(cut!.text).toBe(short.tokenizer.decode(generate(short, [kept], { maxNewTokens: 3 })[0]![0]!.ids));
     expect(() => generateUntil(short, [{ context: 'a', until: [], maxNewTokens: 8 }])).toThrow('no room for a prompt');
     short.dispose();
     expect(generateUntil(model, [])).toEqual([]);

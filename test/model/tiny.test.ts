@@ -67,7 +67,7 @@ describe('running a model', () => {
     expect(await tensorsKept(() => generate(model, [[1, 2], [3]], { maxNewTokens: 3 }))).toBe(0);
     expect(
       await tensorsKept(() => {
-        expect(() => generate(model, [[1]], { maxNewTokens: 3, temperature: 1 })).toThrow('one random stream');
+        expect(() => generate(model, [[1]], { maxNewTokens: 3, temperature: 1 })).toThrow('needs random streams');
       }),
     ).toBe(0);
     dispose(model.parameters);
