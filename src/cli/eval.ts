@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import * as path from 'node:path';
-import { someOf, UsageError } from '../base/errors';
+import { CalmError, someOf, UsageError } from '../base/errors';
 import { readJson } from '../base/files';
 import { POSTHOC, posthocFromJson } from '../calibrate/posthoc';
 import { calibrationFromJson } from '../calibrate/temperature';
@@ -37,7 +37,7 @@ interface Options extends ModelOptions {
   temperature: number;
   topP: number;
   maxNewTokens?: number;
-  equivalence: 'normalised' | 'f1';
+  equivalence: 'normalised' | 'f1' | 'embedding';
   linkage: 'complete' | 'components';
   correct: 'contains' | 'exact' | 'f1';
   chat?: true | 'multiturn';
@@ -83,8 +83,8 @@ export function evaluateTasks(calm: Command): void {
     .option('--max-new-tokens <n>', 'the most tokens of a sample; by default what the task says', integer(1))
     .option(
       '--equivalence <rule>',
-      'when answers mean the same: normalised, or f1 of their words',
-      oneOf(['normalised', 'f1']),
+      'when answers mean the same: by their normalised text, f1 of their words, or embedding (MiniLM)',
+      oneOf(['normalised', 'f1', 'embedding']),
       'normalised',
     )
     .option(
@@ -122,10 +122,8 @@ export function evaluateTasks(calm: Command): void {
         loadGenerationTask,
         loadTask,
         loadTexts,
-        normalised,
         openCache,
         semanticCalibration,
-        tokenF1,
         withPosthoc,
         withTemperature,
         writeResults,
@@ -162,7 +160,7 @@ export function evaluateTasks(calm: Command): void {
           runs.push({ name: task.name, run: (model, cache) => evaluateTexts(model, task, { ...options, cache }) });
         } else if (options.samples !== undefined) {
           const { samples, temperature, topP, maxNewTokens, linkage, correct: rule, seed, chat, system } = options;
-          const equivalence = options.equivalence === 'f1' ? tokenF1() : normalised;
+          const equivalence = await equivalenceOf(options.equivalence);
           const task = await loadGenerationTask(file, options);
           const how = { samples, temperature, topP, maxNewTokens, equivalence, linkage, rule, bins, resamples, seed, chat, system }; // prettier-ignore
           runs.push({ name: task.name, run: (model, cache) => semanticCalibration(model, task, { ...how, cache }) });
@@ -203,6 +201,23 @@ export function evaluateTasks(calm: Command): void {
         `${toMarkdown(resultsTable(results))}\n\n${remarks(results)}${path.join(out, 'results.json')}, ${path.join(out, 'rows.jsonl')}`,
       );
     });
+}
+
+/** The cosine of MiniLM's embeddings of question and answer from which two answers mean the same (`datasets/semantic-pairs`). */
+const SAME = 0.97;
+
+/** A rule of what means the same; without the model that one needs, that of the texts, and a note. */
+async function equivalenceOf(name: Options['equivalence']) {
+  const { embedding, loadEmbedder, normalised, tokenF1 } = await import('../index.js');
+  if (name !== 'embedding') return name === 'f1' ? tokenF1() : normalised;
+  try {
+    const { embed, name: model } = await loadEmbedder();
+    return embedding({ embed, model, threshold: SAME, phrase: (question, answer) => `${question} ${answer}` });
+  } catch (error) {
+    if (!(error instanceof CalmError)) throw error;
+    process.stderr.write(`note: answers are compared by their normalised texts: ${error.line}\n`);
+    return normalised;
+  }
 }
 
 /** A temperature, or one of its relatives. */

