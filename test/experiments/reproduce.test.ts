@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { besidePaper, claimsOf, figurePanels, sideBySide } from '../../src/experiments/reproduce';
 import { paperTable } from '../../src/experiments/paper';
 import { checkPlan } from '../../src/experiments/plan';
-import { planTable, robustnessPlan, type Study } from '../../src/experiments/study';
+import { mcqaPlan, planTable, robustnessPlan, runStudy, type Study } from '../../src/experiments/study';
 import { summariseRows } from '../../src/experiments/summary';
 import type { PointRow } from '../../src/experiments/types';
 import { row } from './stub';
@@ -98,6 +98,15 @@ it('a figure has the chosen points of its methods, in its order', () => {
   const panels = figurePanels('F1', study);
   expect(panels.map(({ title, kind }) => [title, kind])).toEqual([['Base', 'classwise_total'], ['CALM', 'classwise_total']]); // prettier-ignore
   expect(panels[0]).toMatchObject({ subtitle: 'm, OOD', bins: bins.classwise_total });
+});
+
+it('a study that others have done is taken as it stands, and is that of its plan', async () => {
+  const cpu = await mcqaPlan('cpu');
+  const { rows, summary } = await runStudy(cpu);
+  const tried = planTable(cpu).map(({ setting, method, points }) => [setting, method, points]);
+  expect(tried.map(([setting, method]) => [setting, method, rows.filter((one) => one.setting === setting && one.label === method).length])).toEqual(tried); // prettier-ignore
+  expect(rows.every(({ test }) => test.n === 1000 && test.bins.confidence.length === 10)).toBe(true);
+  expect(summary.chosen.every(({ status }) => status === 'selected')).toBe(true);
 });
 
 describe('a plan', () => {
