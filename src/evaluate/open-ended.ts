@@ -10,6 +10,7 @@ import type { ResponseCache } from './cache';
 import { drawExamples } from './few-shot';
 import { sampleUntil } from './generation';
 import { provenance } from './provenance';
+import { standardError, Z } from './result-metrics';
 import { assemble, QUESTIONS_AT_ONCE } from './score';
 import {
   clusterAnswers,
@@ -213,10 +214,12 @@ function metricsOf(found: ReturnType<typeof semanticMetrics>, rows: readonly Ope
   const plain = (value: number | null, up = false): Metric => ({ value, stderr: null, interval: null, higher_is_better: up }); // prettier-ignore
   const share = (of: (row: OpenRow) => number, up: boolean): Metric => {
     const values = rows.map(of);
-    const mean = values.reduce((a, b) => a + b, 0) / values.length;
-    const variance = values.reduce((sum, v) => sum + (v - mean) ** 2, 0) / (values.length - 1);
-    const stderr = values.length > 1 ? Math.sqrt(variance / values.length) : null;
-    return { value: mean, stderr, interval: stderr === null ? null : [Math.max(0, mean - 1.96 * stderr), Math.min(1, mean + 1.96 * stderr)], higher_is_better: up }; // prettier-ignore
+    const value = values.reduce((a, b) => a + b, 0) / values.length;
+    const stderr = standardError(values);
+    const reach = stderr === null ? null : Z * stderr;
+    const interval: Metric['interval'] =
+      reach === null ? null : [Math.max(0, value - reach), Math.min(1, value + reach)];
+    return { value, stderr, interval, higher_is_better: up };
   };
   const { bootstrap } = found;
   return {
