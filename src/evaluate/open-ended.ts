@@ -3,7 +3,7 @@ import { shortHash } from '../base/hash';
 import { startProgress } from '../base/progress';
 import { docHash, type OpenQuestion } from '../data';
 import { Random } from '../engine/random';
-import { semanticMetrics } from '../metrics';
+import { semanticConfidence, semanticMetrics, type SemanticRow } from '../metrics';
 import type { Sampling } from '../model';
 import type { LanguageModel } from '../pretrained';
 import type { ResponseCache } from './cache';
@@ -169,45 +169,38 @@ export async function withMeaning(
 ): Promise<Result<OpenRow>> {
   const started = performance.now();
   const rows: OpenRow[] = [];
+  const judged: SemanticRow[] = [];
+  let ties = 0;
   const clusterings = before.length > 0 ? startProgress(`clustering by ${equivalence.name}`, before.length) : undefined;
   for (const row of before) {
     const answers = row.samples.map(({ answer }) => answer);
     const clusters = clusterAnswers(answers, await equivalence.matrix(row.question, answers), linkage);
     const correct = answers.map((answer) => isCorrect(answer, row.answers, rule));
     const right = clusterCorrect(clusters, correct);
-    const sizes = right.map((_, cluster) => clusters.filter((one) => one === cluster).length);
-    const majority = sizes.indexOf(Math.max(...sizes));
+    const { majority, tie, frequency_majority: confidence } = semanticConfidence(clusters);
+    judged.push({ id: row.doc_id, clusters, correct: Object.fromEntries(right.map((value, cluster) => [cluster, value])) }); // prettier-ignore
+    if (tie) ties++;
     rows.push({
       ...row,
       samples: row.samples.map((sample, s) => ({ ...sample, cluster: clusters[s]!, correct: correct[s]!, refusal: isRefusal(sample.answer) })), // prettier-ignore
-      majority,
-      confidence: sizes[majority]! / clusters.length,
-      correct: right[majority]!,
+      majority: Number(majority),
+      confidence,
+      correct: right[Number(majority)]!,
     });
     clusterings?.add(1);
   }
   clusterings?.stop();
-  const judged = rows.map(({ doc_id, samples }) => {
-    const clusters = samples.map(({ cluster }) => cluster);
-    const right = clusterCorrect(clusters, samples.map(({ correct }) => correct)); // prettier-ignore
-    return { id: doc_id, clusters, correct: Object.fromEntries(right.map((value, cluster) => [cluster, value])) };
-  });
   const found = semanticMetrics(judged, { bins, resamples, seed: about.seed });
   return {
     ...about,
     n: rows.length,
-    ties: rows.filter(({ samples, majority }) => hasTie(samples.map(({ cluster }) => cluster), majority)).length, // prettier-ignore
+    ties,
     wall_seconds: (performance.now() - started) / 1000,
     metrics: metricsOf(found, rows),
     bins: { confidence: found.bins.confidence, classwise_total: [] },
     binning: { ...found.convention, equivalence: equivalence.name, linkage, correctness: rule },
     rows,
   };
-}
-
-function hasTie(clusters: readonly number[], majority: number): boolean {
-  const size = (cluster: number) => clusters.filter((one) => one === cluster).length;
-  return [...new Set(clusters)].some((cluster) => cluster !== majority && size(cluster) === size(majority));
 }
 
 function metricsOf(found: ReturnType<typeof semanticMetrics>, rows: readonly OpenRow[]): Result['metrics'] {

@@ -1,6 +1,6 @@
 import { tf } from '../engine/backend';
 import { disposeCache } from './cache';
-import type { Packed, Past } from './packed';
+import { emptyGrid, type Packed, type Past } from './packed';
 import type { KeyValueCache } from './transformer';
 
 /** Seen by every lane of its row: the prompt. */
@@ -47,16 +47,9 @@ export function packLanes(
   steps: readonly (readonly Step[])[],
   done: number,
 ): Packed {
-  const rows = steps.length;
-  const width = Math.max(...steps.map(({ length }) => length));
+  const packed = emptyGrid(steps.map(({ length }) => length), past.width); // prettier-ignore
+  const { width, ids, positions, slots, sources, hidden, starts } = packed;
   const keys = past.width + width;
-  const n = steps.reduce((sum, { length }) => sum + length, 0);
-  const ids = new Int32Array(n);
-  const positions = new Int32Array(n);
-  const slots = new Int32Array(n);
-  const sources = new Int32Array(rows * width);
-  const hidden = new Uint8Array(rows * width * keys).fill(1);
-  const starts: number[] = [];
   let at = 0;
   steps.forEach((row, r) => {
     starts.push(at);
@@ -74,7 +67,7 @@ export function packLanes(
       hidden[line + past.width + i] = 0;
     });
   });
-  return { n, ids, positions, rows, width, slots, sources, hidden, starts };
+  return packed;
 }
 
 /** The lanes after a packed step, whose cache is the grown one. */

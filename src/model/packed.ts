@@ -47,17 +47,10 @@ export function pack(sequences: readonly Sequence[], past?: Past): Packed {
   const empty = sequences.findIndex((s) => s.ids.length === 0);
   if (empty >= 0) throw new RangeError(`sequence ${empty} has no tokens, so there is nothing to condition on`);
   const lengths = sequences.map((s) => s.ids.length + (s.branches ?? []).reduce((sum, b) => sum + b.ids.length, 0));
-  const n = lengths.reduce((a, b) => a + b, 0);
-  const rows = sequences.length;
-  const width = Math.max(...lengths);
   const pastWidth = past?.width ?? 0;
+  const packed = emptyGrid(lengths, pastWidth);
+  const { width, ids, positions, slots, sources, hidden, starts } = packed;
   const keys = pastWidth + width;
-  const ids = new Int32Array(n);
-  const positions = new Int32Array(n);
-  const slots = new Int32Array(n);
-  const sources = new Int32Array(rows * width);
-  const hidden = new Uint8Array(rows * width * keys).fill(1);
-  const starts: number[] = [];
   let at = 0;
   sequences.forEach((sequence, row) => {
     starts.push(at);
@@ -85,7 +78,25 @@ export function pack(sequences: readonly Sequence[], past?: Past): Packed {
     place(sequence.ids, 0);
     for (const branch of sequence.branches ?? []) place(branch.ids, branch.after);
   });
-  return { n, ids, positions, rows, width, slots, sources, hidden, starts };
+  return packed;
+}
+
+/** A batch whose tokens are to be filled in: so many in each row, nobody seeing anybody, after `pastWidth` places of a cache. */
+export function emptyGrid(lengths: readonly number[], pastWidth: number): Packed {
+  const n = lengths.reduce((a, b) => a + b, 0);
+  const rows = lengths.length;
+  const width = Math.max(...lengths);
+  return {
+    n,
+    ids: new Int32Array(n),
+    positions: new Int32Array(n),
+    rows,
+    width,
+    slots: new Int32Array(n),
+    sources: new Int32Array(rows * width),
+    hidden: new Uint8Array(rows * width * (pastWidth + width)).fill(1),
+    starts: [],
+  };
 }
 
 /** The first `count` places of a path of runs. */
